@@ -1,0 +1,1 @@
+//! Hash-consed integer and real expressions over knobs and loop variables.

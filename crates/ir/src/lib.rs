@@ -1,0 +1,1 @@
+//! Tensor expressions and loop nests: types, text, verifier, reference interpreter.

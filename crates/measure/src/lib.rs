@@ -1,0 +1,1 @@
+//! Builds and times candidates in worker processes that can be killed.

@@ -1,0 +1,1 @@
+//! The operator library: every operator as a tensor expression.

@@ -1,0 +1,1 @@
+//! Schedule primitives, traces, legality, and the one lowering.

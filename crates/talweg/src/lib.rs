@@ -1,0 +1,1 @@
+//! Finds the fastest program for a tensor operator on this machine.
