@@ -1,1 +1,18 @@
-//! Tensor expressions and loop nests: types, text, verifier, reference interpreter.
+//! Tensor expressions (what to compute) and loop nests (how), with their text, rules and reference meaning.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`dtype`] | element types |
+//! | [`scalar`] | the value of one element: reads, arithmetic, math functions |
+//! | [`te`] | tensor expressions: a DAG of computes |
+//! | [`nest`] | loop nests with symbolic extents |
+
+pub mod dtype;
+pub mod nest;
+pub mod scalar;
+pub mod te;
+
+pub use dtype::DType;
+pub use nest::{Buffer, Loop, LoopKind, Nest, Pack, Role, Stmt, ThreadAxis};
+pub use scalar::{ArithOp, MathOp, Reducer, Scalar, TensorId};
+pub use te::{Axis, Compute, Dag, Reduction, Source, Tensor};
