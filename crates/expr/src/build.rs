@@ -17,8 +17,9 @@ impl Expr {
         Expr::intern(Node::Int(value))
     }
 
-    /// A real constant.
+    /// A real constant. All NaNs are one.
     pub fn real(value: f64) -> Expr {
+        let value = if value.is_nan() { f64::NAN } else { value };
         Expr::intern(Node::Real(value.to_bits()))
     }
 

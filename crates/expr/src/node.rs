@@ -90,6 +90,7 @@ pub enum Node {
 pub(crate) struct Inner {
     node: Node,
     hash: u64,
+    height: u32,
     ty: Ty,
 }
 
@@ -161,6 +162,16 @@ fn node_ty(node: &Node) -> Ty {
     }
 }
 
+fn node_height(node: &Node) -> u32 {
+    let below = match node {
+        Node::Int(_) | Node::Real(_) | Node::Bool(_) | Node::Sym(_) => return 0,
+        Node::Unary(_, a) => a.height(),
+        Node::Binary(_, a, b) => a.height().max(b.height()),
+        Node::Select(c, a, b) => c.height().max(a.height()).max(b.height()),
+    };
+    below.saturating_add(1)
+}
+
 impl Expr {
     /// Interns a node as it is, without simplification.
     pub(crate) fn intern(node: Node) -> Expr {
@@ -179,8 +190,8 @@ impl Expr {
                 others.push(inner);
             }
         }
-        let ty = node_ty(&node);
-        let inner = Arc::new(Inner { node, hash, ty });
+        let (ty, height) = (node_ty(&node), node_height(&node));
+        let inner = Arc::new(Inner { node, hash, height, ty });
         bucket.push(Arc::downgrade(&inner));
         drop(table);
         drop(others);
@@ -195,6 +206,11 @@ impl Expr {
     /// The type of the value.
     pub fn ty(&self) -> Ty {
         self.0.ty
+    }
+
+    /// How many operators lie on the longest path from the root to a leaf.
+    pub fn height(&self) -> u32 {
+        self.0.height
     }
 
     /// A hash that is the same in every run of the program.
