@@ -11,15 +11,21 @@
 //! | [`text`] | printing |
 //! | [`lexer`] | tokens with positions, for every text form of the project |
 //! | [`parse`] | parsing, the inverse of printing |
+//! | [`tape`] | evaluation and reverse-mode derivatives at many points at once |
+//! | `kernel` | the inner loops of the tape |
+//! | [`derive`] | symbolic derivatives |
 
 pub mod bounds;
 pub mod build;
+pub mod derive;
+mod kernel;
 pub mod lexer;
 pub mod linear;
 pub mod node;
 pub mod parse;
 pub mod subst;
 pub mod symbol;
+pub mod tape;
 pub mod text;
 
 pub use bounds::{Interval, Ranges};
@@ -28,3 +34,4 @@ pub use linear::Affine;
 pub use node::{BinaryOp, Expr, Node, Ty, UnaryOp};
 pub use parse::parse_expr;
 pub use symbol::{Symbol, SymbolKind};
+pub use tape::{Scratch, Tape, TapeError};

@@ -254,15 +254,12 @@ impl Hash for Expr {
     }
 }
 
-impl PartialOrd for Expr {
-    fn partial_cmp(&self, other: &Expr) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// A structural order that reads well in text: symbols by name first, then compound terms, constants last.
-impl Ord for Expr {
-    fn cmp(&self, other: &Expr) -> Ordering {
+impl Expr {
+    /// A structural order that reads well in text: symbols by name first, then compound terms, constants last.
+    ///
+    /// `Expr` does not implement `Ord`: its `min` and `max` would take the place of [`Expr::min`] and [`Expr::max`]
+    /// wherever these are called on an owned expression.
+    pub fn order(&self, other: &Expr) -> Ordering {
         if self == other {
             return Ordering::Equal;
         }
@@ -282,12 +279,12 @@ impl Ord for Expr {
             (Node::Int(a), Node::Int(b)) => a.cmp(b),
             (Node::Real(a), Node::Real(b)) => f64::from_bits(*a).total_cmp(&f64::from_bits(*b)),
             (Node::Bool(a), Node::Bool(b)) => a.cmp(b),
-            (Node::Unary(p, a), Node::Unary(q, b)) => p.cmp(q).then_with(|| a.cmp(b)),
+            (Node::Unary(p, a), Node::Unary(q, b)) => p.cmp(q).then_with(|| a.order(b)),
             (Node::Binary(p, a, b), Node::Binary(q, c, d)) => {
-                p.cmp(q).then_with(|| a.cmp(c)).then_with(|| b.cmp(d))
+                p.cmp(q).then_with(|| a.order(c)).then_with(|| b.order(d))
             }
             (Node::Select(a, b, c), Node::Select(d, e, f)) => {
-                a.cmp(d).then_with(|| b.cmp(e)).then_with(|| c.cmp(f))
+                a.order(d).then_with(|| b.order(e)).then_with(|| c.order(f))
             }
             (a, b) => rank(a).cmp(&rank(b)),
         }
