@@ -6,8 +6,10 @@
 //! | [`state`] | the schedule: the rewritten DAG and the loops of each stage |
 //! | [`primitives`] | one file a step: before -> after, legality |
 //! | [`lower`] | schedule to loop nest, with knobs left open or substituted, by the same code |
+//! | [`analytic`] | the default schedule of an untuned build |
 //! | [`concrete`] | a nest without knobs made ready for code generation: simplified, tails specialised |
 
+pub mod analytic;
 pub mod concrete;
 pub mod error;
 pub mod lower;

@@ -95,7 +95,7 @@ impl Writer<'_> {
                 inside.insert(var.clone());
                 let now = sum(&inside);
                 for limit in [axis.tile.clone(), axis.limit.clone() - &axis.base] {
-                    if now == done {
+                    if now == done || starts_inside(axis, &now, &limit) {
                         continue;
                     }
                     let ok = now.lt(&limit).simplify(ranges);
@@ -176,6 +176,14 @@ impl Writer<'_> {
             update: compute.reduction.as_ref().map(|r| r.reducer),
         }
     }
+}
+
+/// The outermost part of an axis alone never reaches the extent it was derived from:
+/// `(ceildiv(n, s) - 1) * s < n`.
+fn starts_inside(axis: &PlacedAxis, sum: &Expr, limit: &Expr) -> bool {
+    axis.parts.first().is_some_and(|p| {
+        *sum == Expr::sym(&p.symbol) * &p.stride && p.extent == limit.ceil_div(&p.stride)
+    })
 }
 
 /// Gives loop variables new names, so that they stay unique in the nest.

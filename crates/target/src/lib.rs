@@ -1,0 +1,1 @@
+//! What a machine can do, and probing this one.
