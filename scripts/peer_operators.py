@@ -151,7 +151,7 @@ def parse(spec):
         epilogue = [step for step in arguments.pop("epilogue", "").split("+") if step]
         operator = OPERATORS[name](**{key: int(value) for key, value in arguments.items()})
     except (TypeError, ValueError) as error:
-        raise SpecError(f"{spec}: {error}") from error
+        raise SpecError(f"{spec}: {error}; expected {name}:key=value,... as for talweg op") from error
     for step in epilogue:
         if step not in {"bias", *ACTIVATIONS} or (step == "bias" and not operator.bias_shape):
             raise SpecError(f"{spec}: the peers have no epilogue {step!r} for {name}")
