@@ -14,6 +14,10 @@ talweg_required_rust() {
 # Installs the given Debian packages that are not installed yet.
 talweg_install_packages() {
     local package missing=() sudo=()
+    if ! command -v apt-get >/dev/null; then
+        talweg_say "this is not Debian: make sure the equivalents of these packages are installed: $*"
+        return 0
+    fi
     for package in "$@"; do
         dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' ||
             missing+=("$package")
@@ -66,29 +70,32 @@ talweg_install_rustup() {
     return $status
 }
 
+# Like talweg_rust_is_ready, and also accepts release $1 from rustup when its
+# default toolchain is another one: that is then selected for this process only.
+talweg_select_rust() {
+    talweg_rust_is_ready "$1" && return 0
+    [ -x "$HOME/.cargo/bin/cargo" ] && PATH="$HOME/.cargo/bin:$PATH"
+    talweg_rust_is_ready "$1" && return 0
+    rustup toolchain list 2>/dev/null | grep -q "^$1-" || return 1
+    export RUSTUP_TOOLCHAIN="$1"
+    talweg_rust_is_ready "$1" && return 0
+    unset RUSTUP_TOOLCHAIN
+    return 1
+}
+
 talweg_install_rust() {
     local required
     required=$(talweg_required_rust)
-    talweg_rust_is_ready "$required" && return 0
-    if [ -x "$HOME/.cargo/bin/cargo" ]; then
-        PATH="$HOME/.cargo/bin:$PATH"
-        talweg_rust_is_ready "$required" && return 0
-    fi
-
+    talweg_select_rust "$required" && return 0
     if command -v rustup >/dev/null; then
         talweg_say "installing Rust $required with rustup"
         rustup -q toolchain install "$required" --profile minimal -c rustfmt -c clippy \
-            </dev/null >&2
+            </dev/null >/dev/null
     else
-        talweg_install_rustup "$required" && PATH="$HOME/.cargo/bin:$PATH"
+        talweg_install_rustup "$required"
     fi
-    talweg_rust_is_ready "$required" && return 0
+    talweg_select_rust "$required" && return 0
 
-    # rustup is there but its default toolchain is an older one: leave that
-    # choice alone and select the right one for this process only.
-    export RUSTUP_TOOLCHAIN="$required"
-    talweg_rust_is_ready "$required" && return 0
-    unset RUSTUP_TOOLCHAIN
     talweg_say "talweg needs Rust $required or newer with rustfmt and clippy; found:" \
         "$(cargo --version 2>/dev/null || echo none)"
     talweg_say "Debian 12 has only an older one: install it from https://rustup.rs," \
