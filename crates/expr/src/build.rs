@@ -457,15 +457,3 @@ impl Neg for Expr {
         self * -1
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn min_and_max_of_owned_operands_are_expressions() {
-        let (x, y) = (Expr::var("x"), Expr::var("y"));
-        assert_eq!((x.clone() + 1).max(y.clone() * 2).to_string(), "max(x + 1, y * 2)");
-        assert_eq!(x.min(y).to_string(), "min(x, y)");
-    }
-}

@@ -77,19 +77,41 @@ proptest! {
     fn bounds_contain_the_value(
         raw in integer(),
         ranges in prop::collection::vec((-20i64..=20, 0i64..=12), 5),
+        unknown in prop::collection::vec(any::<bool>(), 5),
         picks in prop::collection::vec(prop::collection::vec(0.0f64..1.0, 5), 8),
     ) {
         let (known, low) = declare(&ranges);
+        let mut partly = known.clone();
+        for (s, _) in symbols().iter().zip(&unknown).filter(|(_, unknown)| **unknown) {
+            partly.remove(s);
+        }
         let e = raw.build();
-        let bounds = e.bounds(&known);
-        let open = e.bounds(&Ranges::new());
-        for pick in &picks {
-            let at = inside(&ranges, &low, pick);
-            if let Some(v) = eval(&e, &at) {
-                let v = v as f64;
-                prop_assert!(bounds.lo <= v && v <= bounds.hi, "{e} at {at:?} is {v}, outside {bounds:?}");
-                prop_assert!(open.lo <= v && v <= open.hi, "{e} at {at:?} is {v}, outside {open:?}");
+        for ranges_known in [&known, &partly] {
+            let bounds = e.bounds(ranges_known);
+            let simple = e.simplify(ranges_known);
+            for pick in &picks {
+                let at = inside(&ranges, &low, pick);
+                agrees(&raw, &simple, &at)?;
+                if let Some(v) = eval(&e, &at) {
+                    let v = v as f64;
+                    prop_assert!(bounds.lo <= v && v <= bounds.hi, "{e} at {at:?} is {v}, outside {bounds:?}");
+                }
             }
+        }
+    }
+
+    #[test]
+    fn bounds_contain_real_values(raw in any_expr(), at in point()) {
+        let mut known = Ranges::new();
+        for (s, v) in symbols().iter().zip(&at) {
+            known.set(s, if s.is_knob() { 1 } else { v - 3 }, v + 2);
+        }
+        let e = raw.build();
+        let (bounds, at) = (e.bounds(&known), at.iter().map(|v| *v as f64).collect::<Vec<_>>());
+        let v = e.eval_real(&|s| position(s).map(|k| at[k])).unwrap_or(f64::NAN);
+        if v.is_finite() && settled(&raw, &at) {
+            let slack = 1e-9 * v.abs().max(1.0);
+            prop_assert!(bounds.lo - slack <= v && v <= bounds.hi + slack, "{e} at {at:?} is {v}, {bounds:?}");
         }
     }
 
