@@ -18,9 +18,7 @@ pub(super) fn inline_stages(plan: &mut Plan) {
         let elements: i64 = plan.axes(&stage).iter().map(|(_, e)| *e).product();
         let reads: i64 = readers.iter().map(|r| plan.iterations(r)).sum();
         let reused = reads > elements + elements / 2;
-        if reused
-            && (plan.is_costly(&stage) || readers.iter().any(|r| plan.compute(r).reduction.is_some()))
-        {
+        if reused && (plan.is_costly(&stage) || readers.iter().any(|r| plan.compute(r).reduction.is_some())) {
             continue;
         }
         plan.step(Step::Inline { stage });

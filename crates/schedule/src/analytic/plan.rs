@@ -166,7 +166,8 @@ impl Plan {
         self.compute(stage).body.visit(&mut |s| {
             found |= matches!(
                 s,
-                Scalar::Unary(MathOp::Sqrt | MathOp::Rsqrt, _) | Scalar::Binary(ArithOp::Div | ArithOp::Rem, ..)
+                Scalar::Unary(MathOp::Sqrt | MathOp::Rsqrt, _)
+                    | Scalar::Binary(ArithOp::Div | ArithOp::Rem, ..)
             );
         });
         found
