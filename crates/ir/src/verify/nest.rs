@@ -60,8 +60,10 @@ fn pack(p: &Pack, nest: &Nest, report: &mut Report) {
     };
     report.place = format!("pack of `{}`", packed.name);
     if packed.role != Role::Packed || source.role != Role::Const || packed.dtype != source.dtype {
-        let what =
-            format!("fills a {} of {} from a {} of {}", packed.role, packed.dtype, source.role, source.dtype);
+        let what = format!(
+            "fills role {} of {} from role {} of {}",
+            packed.role, packed.dtype, source.role, source.dtype
+        );
         report.add(Rule::Packs, what, "fill a packed buffer from a const of the same type");
     }
     if p.axes.len() != packed.shape.len() || p.indices.len() != source.shape.len() {
@@ -150,7 +152,7 @@ impl<'a> Walk<'a> {
         if legal
             && matches!(l.kind, LoopKind::Vectorize | LoopKind::Unroll)
             && !domain.involves_knobs(&l.extent)
-            && domain.constant(&l.extent).is_none()
+            && l.extent.as_int().is_none()
         {
             let what = format!("extent `{}` is not constant", l.extent);
             self.report.add(
@@ -184,7 +186,7 @@ impl<'a> Walk<'a> {
             return;
         };
         if b.role != Role::Local {
-            let what = format!("`{}` is a {}", b.name, b.role);
+            let what = format!("`{}` has the role {}", b.name, b.role);
             self.report.add(Rule::Locals, what, "allocate locals only");
         }
         if self.live.iter().any(|(l, _)| *l == id) {
@@ -219,7 +221,7 @@ impl<'a> Walk<'a> {
         self.scope.stored(dtype, to, *update, &mut self.report);
         let role = self.nest.buffer(*buffer).role;
         if !matches!(role, Role::Output | Role::Temp | Role::Local) {
-            let what = format!("`{}` is a {role}, which is read only", self.name(*buffer));
+            let what = format!("`{}` has the role {role}, which is read only", self.name(*buffer));
             self.report.add(Rule::Roles, what, "store to an output, a temp or a local");
         }
         self.check_alive(*buffer);
