@@ -255,3 +255,66 @@ fn backward_any(steps: &[Back], values: &[Lanes], adjoints: &mut [Lanes], seed: 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every operator once, on slots 0 to 2.
+    fn steps() -> Vec<Step> {
+        use BinaryOp::*;
+        let unary = [UnaryOp::Not, UnaryOp::Log, UnaryOp::Exp, UnaryOp::Sqrt, UnaryOp::Abs].map(Op::Unary);
+        let binary = [Add, Mul, Div, FloorDiv, CeilDiv, Mod, Min, Max, Pow, Lt, Le, Eq, Ne, And, Or];
+        let ops = unary.into_iter().chain(binary.map(Op::Binary)).chain([Op::Select]);
+        ops.zip(3..).map(|(op, to)| Step { op, to, a: 0, b: 1, c: 2 }).collect()
+    }
+
+    fn same(a: &[Lanes], b: &[Lanes]) {
+        for (k, (a, b)) in a.iter().zip(b).enumerate() {
+            for (x, y) in a.0.iter().zip(&b.0) {
+                assert!(
+                    x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan()),
+                    "slot {k}: {x} against {y}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_same_bits() {
+        let steps = steps();
+        let slots = 3 + steps.len();
+        let mut start = vec![Lanes([0.0; BLOCK]); slots];
+        for (k, lanes) in start.iter_mut().take(3).enumerate() {
+            for (lane, v) in lanes.0.iter_mut().enumerate() {
+                *v = ((lane * (k + 3) * 5) % 17) as f64 * 0.75 - 4.5;
+            }
+        }
+        let back: Vec<Back> = steps
+            .iter()
+            .map(|s| Back { value: *s, adjoint: *s, flow: [Flow::Add, Flow::Add, Flow::Stop] })
+            .collect();
+        let mut plain = start.clone();
+        forward_any(&steps, &mut plain, &mut [], 1);
+        let mut adjoints = start.clone();
+        adjoints.iter_mut().skip(3).for_each(|g| g.0.fill(0.625));
+        let mut plain_adjoints = adjoints.clone();
+        backward_any(&back, &plain, &mut plain_adjoints, &[], 1);
+
+        let (mut chosen, mut chosen_adjoints) = (start.clone(), adjoints.clone());
+        forward(&steps, &mut chosen, &mut [], 1);
+        backward(&back, &chosen, &mut chosen_adjoints, &[], 1);
+        same(&plain, &chosen);
+        same(&plain_adjoints, &chosen_adjoints);
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature was just found.
+            unsafe {
+                forward_avx2(&steps, &mut start, &mut [], 1);
+                backward_avx2(&back, &start, &mut adjoints, &[], 1);
+            }
+            same(&plain, &start);
+            same(&plain_adjoints, &adjoints);
+        }
+    }
+}
