@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 const ACCUMULATORS: u64 = 12;
 #[cfg(not(target_arch = "x86_64"))]
 const ACCUMULATORS: u64 = 24;
-/// Length of one window of [`measure_peak`].
-const WINDOW: Duration = Duration::from_millis(15);
+/// Length of one window of [`measure_peak`]: shorter than a time slice, so that on a busy machine some windows
+/// pass undisturbed.
+const WINDOW: Duration = Duration::from_millis(3);
 /// Windows of [`measure_peak`]; the best counts.
-const WINDOWS: usize = 6;
+const WINDOWS: usize = 40;
 /// Length of the quick [`fma_probe`].
 const PROBE: Duration = Duration::from_micros(150);
 /// Bytes one round of the bandwidth loops handles.
@@ -58,7 +59,7 @@ pub fn measure_peak(threads: usize) -> f64 {
                         // An unpinned thread still measures, only with more noise.
                         let _ = pin_to_core(core);
                     }
-                    multiply_add(isa, rounds / 4);
+                    multiply_add(isa, rounds);
                     let window = || {
                         barrier.wait();
                         let start = Instant::now();
