@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use talweg_expr::{Expr, Symbol};
+use talweg_expr::{Expr, Symbol, Ty};
 
 use super::prove::Domain;
+use super::race::collision;
 use super::types::{Scope, Shaped, check_binder, check_int, check_shape};
 use super::{Report, Rule, Violation};
 use crate::nest::{Loop, LoopKind, Nest, Pack, Role, Stmt};
@@ -42,7 +43,6 @@ pub fn verify_nest(nest: &Nest) -> Result<(), Vec<Violation>> {
         nest,
         scope: Scope { tensors: &shaped, domain: Domain::default() },
         loops: Vec::new(),
-        conditions: Vec::new(),
         bound: BTreeSet::new(),
         live: Vec::new(),
         report,
@@ -92,9 +92,7 @@ struct Walk<'a> {
     nest: &'a Nest,
     scope: Scope<'a>,
     /// The loops around, outermost first.
-    loops: Vec<(&'a Loop, usize)>,
-    /// The conditions around, outermost first.
-    conditions: Vec<&'a Expr>,
+    loops: Vec<&'a Loop>,
     /// All loop variables seen so far.
     bound: BTreeSet<&'a Symbol>,
     /// Locals alive, each with the number of parallel loops around its allocation.
@@ -104,7 +102,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn place(&mut self, what: String) {
-        let path: Vec<String> = self.loops.iter().map(|(l, _)| format!("{} {}", l.kind, l.var)).collect();
+        let path: Vec<String> = self.loops.iter().map(|l| format!("{} {}", l.kind, l.var)).collect();
         self.report.place = if path.is_empty() { what } else { format!("{}: {what}", path.join(" > ")) };
     }
 
@@ -113,7 +111,7 @@ impl<'a> Walk<'a> {
     }
 
     fn parallel_depth(&self) -> usize {
-        self.loops.iter().filter(|(l, _)| l.kind == LoopKind::Parallel).count()
+        self.loops.iter().filter(|l| l.kind == LoopKind::Parallel).count()
     }
 
     fn block(&mut self, body: &'a [Stmt]) {
@@ -127,9 +125,7 @@ impl<'a> Walk<'a> {
                     for (holds, branch) in [(true, then), (false, otherwise)] {
                         let outside = self.scope.domain.clone();
                         self.scope.domain.assume(condition, holds);
-                        self.conditions.push(condition);
                         self.block(branch);
-                        self.conditions.pop();
                         self.scope.domain = outside;
                     }
                 }
@@ -162,17 +158,17 @@ impl<'a> Walk<'a> {
             );
         }
         if l.kind == LoopKind::Parallel
-            && let Some((outer, _)) = self
+            && let Some(outer) = self
                 .loops
                 .iter()
-                .find(|(o, _)| matches!(o.kind, LoopKind::Parallel | LoopKind::Vectorize | LoopKind::Unroll))
+                .find(|o| matches!(o.kind, LoopKind::Parallel | LoopKind::Vectorize | LoopKind::Unroll))
         {
             let what = format!("a parallel loop inside the {} loop `{}`", outer.kind, outer.var);
             self.report.add(Rule::Nesting, what, "fuse the loops, or make one serial");
         }
         let outside = self.scope.domain.clone();
         self.scope.domain.bind(&l.var, &l.extent);
-        self.loops.push((l, self.conditions.len()));
+        self.loops.push(l);
         self.block(&l.body);
         self.loops.pop();
         self.scope.domain = outside;
@@ -236,17 +232,13 @@ impl<'a> Walk<'a> {
     }
 
     fn check_race(&mut self, buffer: TensorId, indices: &[Expr]) {
-        let Some((l, outer)) = self.loops.iter().find(|(l, _)| l.kind == LoopKind::Parallel).copied() else {
+        let Some(at) = self.loops.iter().position(|l| l.kind == LoopKind::Parallel) else { return };
+        let known = |s: &Symbol| s.is_knob() || self.scope.domain.binds(s);
+        if indices.iter().any(|e| e.ty() != Ty::Int || !e.symbols().iter().all(known)) {
             return;
-        };
-        let mentioned = indices.iter().chain(self.conditions[outer..].iter().copied());
-        let once = self.scope.domain.constant(&l.extent).is_some_and(|n| n <= 1);
-        if !once && !mentioned.into_iter().any(|e| e.mentions(&l.var)) {
-            let what = format!(
-                "every iteration of parallel `{}` stores to the same elements of `{}`",
-                l.var,
-                self.name(buffer)
-            );
+        }
+        if let Some(found) = collision(&self.scope.domain, at, indices) {
+            let what = format!("{found} of `{}`", self.name(buffer));
             let remedy = "index it by the parallel variable, make it a local, or make the loop serial";
             self.report.add(Rule::Race, what, remedy);
         }
