@@ -86,6 +86,7 @@ impl Schedule {
         };
         let fresh = Stage::new(id, self.compute(id));
         *self.stage_mut(id) = fresh;
+        self.move_packs(id, rf);
         Ok(())
     }
 }
