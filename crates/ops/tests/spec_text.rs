@@ -99,9 +99,9 @@ fn work_and_traffic_are_counted_by_definition() {
 
 #[test]
 fn errors_name_the_place_and_the_remedy() {
-    check_error("conv2:h=1", &["unknown operator `conv2` at column 1", "did you mean `conv1d`?", "softmax"]);
+    check_error("conv2:h=1", &["unknown operator `conv2` at column 1", "did you mean `conv2d`?", "softmax"]);
     check_error("", &["unknown operator ``", "the operators are matmul"]);
-    check_error("matmul:m=1,n=2,q=3", &["matmul has no parameter `q` (column 16)", "m, n, k, [tb]"]);
+    check_error("matmul:m=1,n=2,q=3", &["matmul has no parameter `q` at column 16", "m, n, k, [tb]"]);
     check_error("conv2d:h=8,w=8,c=1,f=1,k=1,d=2", &["no parameter `d`", "[dil]"]);
     check_error("matmul:m=1", &["matmul needs `n`, `k`", "for example `matmul:m=1024"]);
     check_error("conv2d:h=8,w=8,c=1,f=1,kh=3", &["conv2d needs `k`"]);
