@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use talweg_ir::verify::verify_dag;
+use talweg_ir::{Array, Dag, TensorId, eval_dag};
 use talweg_ops::Spec;
 use talweg_ops::testing::sample_spec;
 
@@ -17,6 +18,7 @@ fn samples_verify_and_print() {
             panic!("{spec} (seed {seed}): {}", found[0]);
         }
         assert_eq!(Spec::parse(&spec.to_string()), Ok(spec.clone()), "{spec}");
+        assert_eq!(Dag::parse(&dag.to_string()).as_ref(), Ok(&dag), "{spec}");
         for tensor in &dag.tensors {
             let elements: i64 = tensor.const_shape().expect("constant").iter().product();
             assert!((1..=4096).contains(&elements), "{spec}: `{}` has {elements}", tensor.name);
@@ -76,5 +78,31 @@ fn a_tiny_bound_still_gives_an_operator() {
     for seed in 0..50 {
         let spec = sample_spec(seed, 1);
         assert_eq!(spec.output_shape().iter().product::<i64>(), 1, "{spec}");
+    }
+}
+
+#[test]
+fn samples_evaluate_to_finite_numbers() {
+    for seed in 0..SAMPLES / 8 {
+        let spec = sample_spec(seed, 512);
+        let dag = spec.build().expect("a sampled spec builds");
+        let given: Vec<(TensorId, Array)> = dag
+            .ids()
+            .filter(|id| dag.tensor(*id).compute().is_none())
+            .map(|id| {
+                let t = dag.tensor(id);
+                let shape: Vec<usize> =
+                    t.const_shape().expect("constant").iter().map(|e| *e as usize).collect();
+                (id, Array::random(t.dtype, &shape, seed + u64::from(id.0)))
+            })
+            .collect();
+        let outputs = eval_dag(&dag, &given).unwrap_or_else(|e| panic!("{spec}: {e}"));
+        let (_, out) = &outputs[0];
+        assert_eq!(out.len() as i64, spec.output_shape().iter().product::<i64>(), "{spec}");
+        // A dilated pooling window may see padding only: minus infinity, or the smallest integer.
+        let pooled = spec.to_string().starts_with("pool");
+        for at in 0..out.len() {
+            assert!(pooled || out.get_f64(at).is_finite(), "{spec}: element {at} is {}", out.get_f64(at));
+        }
     }
 }
