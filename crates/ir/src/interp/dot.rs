@@ -1,6 +1,7 @@
 //! The inner loop of sums of products: `acc[l] += a[l, k] * b[l, k]` for all lanes `l` and steps `k`, in f64.
 //!
-//! A product of two f32 is exact in f64, and steps are added in order, so every variant gives the same bits.
+//! A product of two f32 is exact in f64, and the order of additions depends on strides alone, so every machine gives
+//! the same bits.
 
 /// One factor: an f32 tensor read at `offset + lane * l + step * k`; every such position lies inside `data`.
 #[derive(Clone, Copy)]
@@ -58,6 +59,7 @@ fn accumulate_any(acc: &mut [f64], a: Factor<'_>, b: Factor<'_>, steps: usize) {
         (0, 1) => broadcast(acc, a, b, steps),
         (1, 0) => broadcast(acc, b, a, steps),
         (1, 1) => rows(acc, a, b, steps),
+        _ if a.step == 1 && b.step == 1 => columns(acc, a, b, steps),
         _ => strided(acc, a, b, steps),
     }
 }
@@ -96,6 +98,25 @@ fn rows(acc: &mut [f64], a: Factor<'_>, b: Factor<'_>, steps: usize) {
         for ((out, x), y) in acc.iter_mut().zip(a.row(n, k)).zip(b.row(n, k)) {
             *out += f64::from(*x) * f64::from(*y);
         }
+    }
+}
+
+/// Both factors are contiguous over steps: each lane is a dot product, summed in a few interleaved parts.
+#[inline(always)]
+fn columns(acc: &mut [f64], a: Factor<'_>, b: Factor<'_>, steps: usize) {
+    const PARTS: usize = 32;
+    for (lane, out) in acc.iter_mut().enumerate() {
+        let column = |f: Factor<'_>| (f.offset + f.lane * lane as i64) as usize;
+        let (x, y) = (&a.data[column(a)..][..steps], &b.data[column(b)..][..steps]);
+        let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<PARTS>(), y.as_chunks::<PARTS>());
+        let mut sums = [0.0; PARTS];
+        for (x, y) in x.iter().zip(y) {
+            for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
+                *sum += f64::from(*x) * f64::from(*y);
+            }
+        }
+        let rest: f64 = x_rest.iter().zip(y_rest).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum();
+        *out += sums.iter().sum::<f64>() + rest;
     }
 }
 
