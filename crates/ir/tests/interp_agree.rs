@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use talweg_expr::{Expr, Symbol};
 use talweg_ir::{
     ArithOp, Array, Buffer, DType, Dag, Loop, LoopKind, MathOp, Nest, Reducer, Role, Scalar, Stmt, TensorId,
-    eval_dag, run_nest,
+    compare, eval_dag, run_nest,
 };
 
 const ROWS: i64 = 3;
@@ -121,7 +121,8 @@ fn check(dtype: DType, reducer: Option<Reducer>, body: &Scalar) -> Result<(), Te
     let nest = Nest { name: "random".into(), buffers, packs: vec![], body: vec![loops] };
     let mut args = [(TensorId(0), x), (TensorId(1), Array::zeros(dtype, &[ROWS as usize, COLS as usize]))];
     run_nest(&nest, &mut args).map_err(|e| TestCaseError::fail(e.to_string()))?;
-    prop_assert_eq!(&want, &args[1].1, "{:?}", body);
+    let difference = compare(&want, &args[1].1);
+    prop_assert!(difference.within(0.0), "{}: {:?}", difference, body);
     Ok(())
 }
 

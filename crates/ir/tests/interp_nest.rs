@@ -1,5 +1,7 @@
 //! Running loop nests: results, and every fault they can have.
 
+use std::slice::from_ref;
+
 use talweg_expr::{Expr, Symbol};
 use talweg_ir::{
     ArithOp, Array, Buffer, DType, Dag, InterpError, Loop, LoopKind, MathOp, Nest, Pack, Reducer, Role,
@@ -148,7 +150,7 @@ fn conditions_selects_and_operations() {
     let i = v("i");
     let clipped = Scalar::select(
         Scalar::predicate(i.lt(&Expr::int(3))),
-        read(0, &[i.clone()]),
+        read(0, from_ref(&i)),
         Scalar::unary(MathOp::Sqrt, Scalar::f32(16.0)),
     );
     let positive = Scalar::binary(ArithOp::Lt, Scalar::f32(0.0), clipped.clone());
@@ -162,11 +164,11 @@ fn conditions_selects_and_operations() {
             "i",
             5,
             vec![
-                store(1, &[i.clone()], clipped),
+                store(1, from_ref(&i), clipped),
                 Stmt::If {
                     condition: i.rem(2).eq_expr(&Expr::int(0)),
-                    then: vec![store(2, &[i.clone()], positive.cast(DType::I32))],
-                    otherwise: vec![store(2, &[i.clone()], Scalar::Index(i.clone() * -1, DType::I32))],
+                    then: vec![store(2, from_ref(&i), positive.cast(DType::I32))],
+                    otherwise: vec![store(2, from_ref(&i), Scalar::Index(i.clone() * -1, DType::I32))],
                 },
             ],
         )],
@@ -241,10 +243,10 @@ fn locals_begin_undefined_and_end_with_their_block() {
     let zero = Expr::int(0);
     let first = Stmt::If {
         condition: v("i").eq_expr(&zero),
-        then: vec![store(1, &[zero.clone()], Scalar::Int(1, DType::I32))],
+        then: vec![store(1, from_ref(&zero), Scalar::Int(1, DType::I32))],
         otherwise: vec![],
     };
-    let copy = store(0, &[v("i")], read(1, &[zero.clone()]));
+    let copy = store(0, &[v("i")], read(1, from_ref(&zero)));
     let args = || [zeros(0, DType::I32, &[4])];
     // Written in the first iteration only; each iteration has a new buffer.
     let program = local(vec![serial("i", 4, vec![Stmt::Alloc(TensorId(1)), first.clone(), copy.clone()])]);
@@ -254,7 +256,7 @@ fn locals_begin_undefined_and_end_with_their_block() {
     assert_eq!(run_nest(&program, &mut args()), Ok(()));
     // Used after its block, or never allocated.
     let program = local(vec![
-        serial("j", 1, vec![Stmt::Alloc(TensorId(1)), store(1, &[zero.clone()], Scalar::Int(1, DType::I32))]),
+        serial("j", 1, vec![Stmt::Alloc(TensorId(1)), store(1, from_ref(&zero), Scalar::Int(1, DType::I32))]),
         serial("i", 4, vec![copy]),
     ]);
     assert!(matches!(run_nest(&program, &mut args()), Err(InterpError::NotAllocated { .. })));
@@ -282,7 +284,7 @@ fn races_are_found() {
     // One reads what another wrote, in either order.
     let shifted = |d: i64| {
         let body =
-            vec![store(1, &[i.clone() + 1], int(1)), store(0, &[i.clone()], read(1, &[i.clone() + 1 + d]))];
+            vec![store(1, &[i.clone() + 1], int(1)), store(0, from_ref(&i), read(1, &[i.clone() + 1 + d]))];
         run(vec![fill.clone(), parallel("i", 6, body)])
     };
     assert_eq!(shifted(0), Ok(()));
@@ -294,7 +296,7 @@ fn races_are_found() {
     }
 
     // A reader other than the last one is remembered.
-    let readers = vec![store(0, &[i.clone()], read(1, &[Expr::int(7)]))];
+    let readers = vec![store(0, from_ref(&i), read(1, &[Expr::int(7)]))];
     let last = Stmt::If {
         condition: i.eq_expr(&Expr::int(3)),
         then: vec![store(1, &[Expr::int(7)], int(1))],
@@ -307,7 +309,7 @@ fn races_are_found() {
     // Two executions of a loop do not race with each other, nor do nested iterations of one outer iteration with
     // what that iteration does before and after.
     let inner = parallel("j", 2, vec![update(1, &[i.clone() * 2 + &j], Reducer::Sum, int(1))]);
-    let after = store(0, &[i.clone()], read(1, &[i.clone() * 2 + 1]));
+    let after = store(0, from_ref(&i), read(1, &[i.clone() * 2 + 1]));
     let before = store(1, &[i.clone() * 2], int(5));
     assert_eq!(run(vec![fill.clone(), parallel("i", 4, vec![before, inner.clone(), after.clone()])]), Ok(()));
     let again = parallel("i", 4, vec![inner.clone(), after]);
@@ -352,7 +354,7 @@ fn bad_programs_are_errors() {
     assert!(matches!(e, InterpError::Open { .. }), "{e}");
     let e = run(vec![serial("i", 2, vec![]), store(1, &[zero.clone(), i.clone()], Scalar::f32(0.0))]);
     assert!(matches!(e, InterpError::Open { .. }), "{e}");
-    let e = run(vec![store(1, &[zero.clone()], Scalar::f32(0.0))]);
+    let e = run(vec![store(1, from_ref(&zero), Scalar::f32(0.0))]);
     assert!(matches!(e, InterpError::BadAccess { .. }), "{e}");
     let e = run(vec![store(1, &[zero.clone(), zero.clone()], Scalar::Int(0, DType::I32))]);
     assert!(matches!(e, InterpError::IllTyped { .. }), "{e}");
