@@ -104,13 +104,15 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 pub(super) struct Prover<'a> {
     domain: &'a Domain,
     known: Vec<Linear>,
+    /// The conditions contradict each other or the domain: nothing runs here.
+    contradiction: bool,
     budget: usize,
 }
 
 impl<'a> Prover<'a> {
     /// Knows the domain's variables, that every loop around runs, and the conditions given.
     pub fn new(domain: &'a Domain, conditions: &[Expr]) -> Prover<'a> {
-        let mut prover = Prover { domain, known: Vec::new(), budget: 0 };
+        let mut prover = Prover { domain, known: Vec::new(), contradiction: false, budget: 0 };
         for extent in domain.extents() {
             let runs = prover.linear(extent).map(|l| l.shifted(-1));
             prover.learn(runs);
@@ -128,17 +130,17 @@ impl<'a> Prover<'a> {
     pub fn never_negative(&mut self, e: &Expr) -> bool {
         self.budget = BUDGET;
         match self.linear(e) {
+            _ if self.contradiction => true,
             Some(goal) => self.prove(goal.reduced(), &mut Vec::new()),
             None => false,
         }
     }
 
     fn learn(&mut self, fact: Option<Linear>) {
-        if let Some(fact) = fact.map(Linear::reduced)
-            && !fact.terms.is_empty()
-            && !self.known.contains(&fact)
-            && self.known.len() < MAX_FACTS
-        {
+        let Some(fact) = fact.map(Linear::reduced) else { return };
+        if fact.terms.is_empty() {
+            self.contradiction |= fact.constant < 0;
+        } else if !self.known.contains(&fact) && self.known.len() < MAX_FACTS {
             self.known.push(fact);
         }
     }
