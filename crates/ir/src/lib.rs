@@ -6,13 +6,25 @@
 //! | [`scalar`] | the value of one element: reads, arithmetic, math functions |
 //! | [`te`] | tensor expressions: a DAG of computes |
 //! | [`nest`] | loop nests with symbolic extents |
+//! | [`data`] | arrays of elements, and how two of them differ |
+//! | [`interp`] | the reference meaning of tensor expressions and loop nests |
+//! | [`pack`] | constants laid out anew at build time |
 
+pub mod data;
 pub mod dtype;
+pub mod interp;
 pub mod nest;
+pub mod pack;
 pub mod scalar;
 pub mod te;
 
+pub use data::{Array, DataError, Difference, Element, compare};
 pub use dtype::DType;
+pub use interp::{
+    EvalOptions, InterpError, Race, RunOptions, eval_dag, eval_dag_all, eval_dag_with, run_nest,
+    run_nest_with,
+};
 pub use nest::{Buffer, Loop, LoopKind, Nest, Pack, Role, Stmt, ThreadAxis};
+pub use pack::run_pack;
 pub use scalar::{ArithOp, MathOp, Reducer, Scalar, TensorId};
 pub use te::{Axis, Compute, Dag, Reduction, Source, Tensor};
