@@ -17,8 +17,9 @@ impl Expr {
         Expr::intern(Node::Int(value))
     }
 
-    /// A real constant.
+    /// A real constant. All NaNs are one.
     pub fn real(value: f64) -> Expr {
+        let value = if value.is_nan() { f64::NAN } else { value };
         Expr::intern(Node::Real(value.to_bits()))
     }
 
@@ -233,7 +234,7 @@ fn real_arithmetic(op: BinaryOp, a: Expr, b: Expr) -> Expr {
         BinaryOp::Mul | BinaryOp::Div | BinaryOp::Pow if y == Some(1.0) && a.ty() == Ty::Real => return a,
         _ => {}
     }
-    let swap = matches!(op, BinaryOp::Add | BinaryOp::Mul) && b < a;
+    let swap = matches!(op, BinaryOp::Add | BinaryOp::Mul) && b.order(&a).is_lt();
     let (a, b) = if swap { (b, a) } else { (a, b) };
     Expr::intern(Node::Binary(op, a, b))
 }
@@ -361,7 +362,7 @@ fn min_max(op: BinaryOp, a: Expr, b: Expr) -> Expr {
     {
         return a;
     }
-    let (a, b) = if b < a { (b, a) } else { (a, b) };
+    let (a, b) = if b.order(&a).is_lt() { (b, a) } else { (a, b) };
     Expr::intern(Node::Binary(op, a, b))
 }
 
@@ -429,5 +430,17 @@ impl Neg for Expr {
     type Output = Expr;
     fn neg(self) -> Expr {
         self * -1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn min_and_max_of_owned_operands_are_expressions() {
+        let (x, y) = (Expr::var("x"), Expr::var("y"));
+        assert_eq!((x.clone() + 1).max(y.clone() * 2).to_string(), "max(x + 1, y * 2)");
+        assert_eq!(x.min(y).to_string(), "min(x, y)");
     }
 }

@@ -8,17 +8,30 @@
 //! | [`linear`] | sums as constant + coefficient * term; affine decomposition |
 //! | [`bounds`] | interval arithmetic, and simplification under known ranges |
 //! | [`subst`] | substitution, free symbols, evaluation at one point |
-//! | [`text`] | printing and parsing |
+//! | [`text`] | printing |
+//! | [`lexer`] | tokens with positions, for every text form of the project |
+//! | [`parse`] | parsing, the inverse of printing |
+//! | [`tape`] | evaluation and reverse-mode derivatives at many points at once |
+//! | `kernel` | the inner loops of the tape |
+//! | [`derive`] | symbolic derivatives |
 
 pub mod bounds;
 pub mod build;
+pub mod derive;
+mod kernel;
+pub mod lexer;
 pub mod linear;
 pub mod node;
+pub mod parse;
 pub mod subst;
 pub mod symbol;
+pub mod tape;
 pub mod text;
 
 pub use bounds::{Interval, Ranges};
+pub use lexer::{Lexer, ParseError, Position, Token};
 pub use linear::Affine;
 pub use node::{BinaryOp, Expr, Node, Ty, UnaryOp};
+pub use parse::parse_expr;
 pub use symbol::{Symbol, SymbolKind};
+pub use tape::{Scratch, Tape, TapeError};

@@ -35,7 +35,7 @@ impl Sum {
 
     /// Adds `coefficient * monomial`.
     pub fn push(&mut self, monomial: Expr, coefficient: i64) {
-        match self.terms.binary_search_by(|(t, _)| t.cmp(&monomial)) {
+        match self.terms.binary_search_by(|(t, _)| t.order(&monomial)) {
             Ok(at) => {
                 self.terms[at].1 = self.terms[at].1.wrapping_add(coefficient);
                 if self.terms[at].1 == 0 {
@@ -90,7 +90,7 @@ pub(crate) fn factors(e: &Expr, out: &mut Vec<Expr>) {
 
 /// The product of factors in canonical order; 1 when there are none.
 pub(crate) fn product(mut parts: Vec<Expr>) -> Expr {
-    parts.sort();
+    parts.sort_by(Expr::order);
     parts
         .into_iter()
         .reduce(|a, b| Expr::intern(Node::Binary(BinaryOp::Mul, a, b)))

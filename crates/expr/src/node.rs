@@ -90,6 +90,7 @@ pub enum Node {
 pub(crate) struct Inner {
     node: Node,
     hash: u64,
+    height: u32,
     ty: Ty,
 }
 
@@ -161,6 +162,16 @@ fn node_ty(node: &Node) -> Ty {
     }
 }
 
+fn node_height(node: &Node) -> u32 {
+    let below = match node {
+        Node::Int(_) | Node::Real(_) | Node::Bool(_) | Node::Sym(_) => return 0,
+        Node::Unary(_, a) => a.height(),
+        Node::Binary(_, a, b) => a.height().max(b.height()),
+        Node::Select(c, a, b) => c.height().max(a.height()).max(b.height()),
+    };
+    below.saturating_add(1)
+}
+
 impl Expr {
     /// Interns a node as it is, without simplification.
     pub(crate) fn intern(node: Node) -> Expr {
@@ -179,8 +190,8 @@ impl Expr {
                 others.push(inner);
             }
         }
-        let ty = node_ty(&node);
-        let inner = Arc::new(Inner { node, hash, ty });
+        let (ty, height) = (node_ty(&node), node_height(&node));
+        let inner = Arc::new(Inner { node, hash, height, ty });
         bucket.push(Arc::downgrade(&inner));
         drop(table);
         drop(others);
@@ -195,6 +206,11 @@ impl Expr {
     /// The type of the value.
     pub fn ty(&self) -> Ty {
         self.0.ty
+    }
+
+    /// How many operators lie on the longest path from the root to a leaf.
+    pub fn height(&self) -> u32 {
+        self.0.height
     }
 
     /// A hash that is the same in every run of the program.
@@ -238,15 +254,12 @@ impl Hash for Expr {
     }
 }
 
-impl PartialOrd for Expr {
-    fn partial_cmp(&self, other: &Expr) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// A structural order that reads well in text: symbols by name first, then compound terms, constants last.
-impl Ord for Expr {
-    fn cmp(&self, other: &Expr) -> Ordering {
+impl Expr {
+    /// A structural order that reads well in text: symbols by name first, then compound terms, constants last.
+    ///
+    /// `Expr` does not implement `Ord`: its `min` and `max` would take the place of [`Expr::min`] and [`Expr::max`]
+    /// wherever these are called on an owned expression.
+    pub fn order(&self, other: &Expr) -> Ordering {
         if self == other {
             return Ordering::Equal;
         }
@@ -266,12 +279,12 @@ impl Ord for Expr {
             (Node::Int(a), Node::Int(b)) => a.cmp(b),
             (Node::Real(a), Node::Real(b)) => f64::from_bits(*a).total_cmp(&f64::from_bits(*b)),
             (Node::Bool(a), Node::Bool(b)) => a.cmp(b),
-            (Node::Unary(p, a), Node::Unary(q, b)) => p.cmp(q).then_with(|| a.cmp(b)),
+            (Node::Unary(p, a), Node::Unary(q, b)) => p.cmp(q).then_with(|| a.order(b)),
             (Node::Binary(p, a, b), Node::Binary(q, c, d)) => {
-                p.cmp(q).then_with(|| a.cmp(c)).then_with(|| b.cmp(d))
+                p.cmp(q).then_with(|| a.order(c)).then_with(|| b.order(d))
             }
             (Node::Select(a, b, c), Node::Select(d, e, f)) => {
-                a.cmp(d).then_with(|| b.cmp(e)).then_with(|| c.cmp(f))
+                a.order(d).then_with(|| b.order(e)).then_with(|| c.order(f))
             }
             (a, b) => rank(a).cmp(&rank(b)),
         }

@@ -1,15 +1,16 @@
 //! Printing expressions. Precedence, loosest first: `||`, `&&`, comparisons, `+ -`, `* / // %`; everything else is
-//! written as a call. Knobs carry a `$`.
+//! written as a call. Infix operators are left-associative, except that comparisons do not chain. Knobs carry a `$`.
+//! [`crate::parse`] reads the same text back to the same expression.
 
 use std::fmt;
 
 use crate::node::{BinaryOp, Expr, Node, UnaryOp};
 
-const OR: u8 = 1;
-const AND: u8 = 2;
-const COMPARE: u8 = 3;
-const SUM: u8 = 4;
-const PRODUCT: u8 = 5;
+pub(crate) const OR: u8 = 1;
+pub(crate) const AND: u8 = 2;
+pub(crate) const COMPARE: u8 = 3;
+pub(crate) const SUM: u8 = 4;
+pub(crate) const PRODUCT: u8 = 5;
 
 fn infix(op: BinaryOp) -> Option<(&'static str, u8)> {
     Some(match op {
@@ -50,7 +51,10 @@ fn unary_name(op: UnaryOp) -> &'static str {
 fn write(e: &Expr, outer: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match e.node() {
         Node::Int(v) => write!(f, "{v}"),
-        Node::Real(v) => write!(f, "{:?}", f64::from_bits(*v)),
+        Node::Real(v) => {
+            let v = f64::from_bits(*v);
+            if v.is_nan() { f.write_str("nan") } else { write!(f, "{v:?}") }
+        }
         Node::Bool(v) => write!(f, "{v}"),
         Node::Sym(s) => write!(f, "{s}"),
         Node::Unary(op, a) => {
@@ -80,7 +84,8 @@ fn write(e: &Expr, outer: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 if parens {
                     f.write_str("(")?;
                 }
-                write(a, level, f)?;
+                // Comparisons do not chain.
+                write(a, if level == COMPARE { level + 1 } else { level }, f)?;
                 write!(f, " {name} ")?;
                 write(b, level + 1, f)?;
                 if parens {
