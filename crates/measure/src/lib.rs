@@ -33,10 +33,14 @@ pub mod task;
 pub mod wire;
 mod worker;
 
+#[doc(hidden)]
+pub use compile::{build as compile_nest, describe};
 pub use error::{MeasureError, Stage};
 pub use pool::{Built, MeasureOptions, Measured, Measurer, Ran};
 pub use process::WorkerCommand;
 pub use sampling::{Gate, Samples, Sampling, Stop};
 pub use task::{Task, TaskError};
 pub use wire::Difference;
-pub use worker::{Builder, worker_main, worker_main_with};
+pub use worker::worker_main;
+#[doc(hidden)]
+pub use worker::{Builder, worker_main_with};

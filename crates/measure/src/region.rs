@@ -37,7 +37,7 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let Some(base) = NonNull::new(base.cast()) else { return Err(io::ErrorKind::OutOfMemory.into()) };
+        let Some(base) = NonNull::new(base.cast::<u8>()) else { return Err(io::ErrorKind::OutOfMemory.into()) };
         // SAFETY: the range is the mapping made above. Failure only means ordinary pages.
         unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         Ok(Region { base, bytes })
@@ -128,19 +128,23 @@ impl Guarded {
         &self.region.bytes()[offset..offset + bytes]
     }
 
-    /// The array next to the first damaged guard byte, and that byte's distance from the array's start.
+    /// The array nearest to the first damaged guard byte, and that byte's distance from the array's start.
     pub fn damage(&self) -> Option<(usize, i64)> {
         let bytes = self.region.bytes();
         let mut begin = 0;
         for (index, &(offset, length)) in self.arrays.iter().enumerate() {
             if let Some(at) = bytes[begin..offset].iter().position(|b| *b != FILL) {
-                return Some((index, (begin + at) as i64 - offset as i64));
+                let at = begin + at;
+                return Some(match self.arrays.get(index.wrapping_sub(1)) {
+                    Some((before, _)) if at - begin < offset - at => (index - 1, (at - before) as i64),
+                    _ => (index, at as i64 - offset as i64),
+                });
             }
             begin = offset + length;
         }
-        let at = bytes[begin..].iter().position(|b| *b != FILL)?;
+        let at = begin + bytes[begin..].iter().position(|b| *b != FILL)?;
         let (offset, _) = self.arrays.last().copied().unwrap_or_default();
-        Some((self.arrays.len().saturating_sub(1), (begin + at) as i64 - offset as i64))
+        Some((self.arrays.len().saturating_sub(1), (at - offset) as i64))
     }
 }
 
@@ -168,6 +172,8 @@ mod tests {
         assert_eq!(guarded.damage(), Some((1, 130)));
         guarded.region.bytes_mut()[second - 4] = 0;
         assert_eq!(guarded.damage(), Some((1, -4)));
+        guarded.region.bytes_mut()[first + 9] = 0;
+        assert_eq!(guarded.damage(), Some((0, 9)));
         guarded.region.bytes_mut()[first - 1] = 0;
         assert_eq!(guarded.damage(), Some((0, -1)));
     }
