@@ -141,13 +141,22 @@ fn combine(op: BinaryOp, a: Interval, b: Interval) -> Interval {
 impl Expr {
     /// An interval that holds every value the expression can take.
     pub fn bounds(&self, ranges: &Ranges) -> Interval {
+        self.bounds_in(ranges, &mut HashMap::new())
+    }
+
+    /// Like [`Expr::bounds`]; the memo keeps shared parts from being visited once for every path to them.
+    fn bounds_in(&self, ranges: &Ranges, memo: &mut HashMap<Expr, Interval>) -> Interval {
+        if let Some(done) = memo.get(self) {
+            return *done;
+        }
+        let mut of = |e: &Expr| e.bounds_in(ranges, memo);
         let r = match self.node() {
             Node::Int(v) => Interval::point(*v as f64),
             Node::Real(v) => Interval::point(f64::from_bits(*v)),
             Node::Bool(v) => Interval::point(f64::from(u8::from(*v))),
             Node::Sym(s) => ranges.get(s),
             Node::Unary(op, a) => {
-                let a = a.bounds(ranges);
+                let a = of(a);
                 match op {
                     UnaryOp::Not => Interval::new(1.0 - a.hi, 1.0 - a.lo),
                     UnaryOp::Log if a.lo > 0.0 => Interval::new(a.lo.ln(), a.hi.ln()),
@@ -159,108 +168,128 @@ impl Expr {
                     UnaryOp::Abs => Interval::new(0.0, a.hi.max(-a.lo)),
                 }
             }
-            Node::Binary(op, a, b) => combine(*op, a.bounds(ranges), b.bounds(ranges)),
+            Node::Binary(BinaryOp::Mod, a, b) if a.ty() == Ty::Real || b.ty() == Ty::Real => {
+                let b = of(b);
+                if b.lo > 0.0 { Interval::new(0.0, b.hi) } else { Interval::ALL }
+            }
+            Node::Binary(op, a, b) => {
+                let a = of(a);
+                combine(*op, a, of(b))
+            }
             Node::Select(c, a, b) => {
-                let c = c.bounds(ranges);
+                let c = of(c);
                 if c.lo > 0.0 {
-                    a.bounds(ranges)
+                    of(a)
                 } else if c.hi <= 0.0 {
-                    b.bounds(ranges)
+                    of(b)
                 } else {
-                    a.bounds(ranges).union(b.bounds(ranges))
+                    let a = of(a);
+                    a.union(of(b))
                 }
             }
         };
-        if r.lo.is_nan() || r.hi.is_nan() { Interval::ALL } else { r }
+        let r = if r.lo.is_nan() || r.hi.is_nan() { Interval::ALL } else { r };
+        if self.height() > 0 {
+            memo.insert(self.clone(), r);
+        }
+        r
     }
 
     /// Simplifies under known ranges: decides comparisons, drops min/max, cancels divisions and remainders.
     pub fn simplify(&self, ranges: &Ranges) -> Expr {
-        let mut memo = HashMap::new();
-        self.simplify_in(ranges, &mut memo)
+        self.simplify_in(&mut Simplify { ranges, memo: HashMap::new(), bounds: HashMap::new() })
     }
 
-    fn simplify_in(&self, ranges: &Ranges, memo: &mut HashMap<Expr, Expr>) -> Expr {
+    fn simplify_in(&self, s: &mut Simplify<'_>) -> Expr {
         if matches!(self.node(), Node::Int(_) | Node::Real(_) | Node::Bool(_)) {
             return self.clone();
         }
-        if let Some(done) = memo.get(self) {
+        if let Some(done) = s.memo.get(self) {
             return done.clone();
         }
         let rebuilt = match self.node() {
-            Node::Unary(op, a) => Expr::unary(*op, a.simplify_in(ranges, memo)),
+            Node::Unary(op, a) => Expr::unary(*op, a.simplify_in(s)),
             Node::Binary(op, a, b) => {
-                let (a, b) = (a.simplify_in(ranges, memo), b.simplify_in(ranges, memo));
-                simplify_binary(*op, a, b, ranges)
+                let (a, b) = (a.simplify_in(s), b.simplify_in(s));
+                s.binary(*op, a, b)
             }
-            Node::Select(c, a, b) => Expr::select(
-                c.simplify_in(ranges, memo),
-                a.simplify_in(ranges, memo),
-                b.simplify_in(ranges, memo),
-            ),
+            Node::Select(c, a, b) => Expr::select(c.simplify_in(s), a.simplify_in(s), b.simplify_in(s)),
             _ => self.clone(),
         };
-        let b = rebuilt.bounds(ranges);
+        let b = s.bounds(&rebuilt);
         let out = match rebuilt.ty() {
             Ty::Int if b.lo == b.hi && b.lo.abs() < 9e15 => Expr::int(b.lo as i64),
             Ty::Bool if b.lo == b.hi => Expr::bool(b.lo != 0.0),
             _ => rebuilt,
         };
-        memo.insert(self.clone(), out.clone());
+        s.memo.insert(self.clone(), out.clone());
         out
     }
 }
 
-fn simplify_binary(op: BinaryOp, a: Expr, b: Expr, ranges: &Ranges) -> Expr {
-    let ints = a.ty() == Ty::Int && b.ty() == Ty::Int;
-    match op {
-        BinaryOp::Min | BinaryOp::Max if ints => {
-            // The difference keeps correlations that the two intervals alone have lost.
-            let d = (a.clone() - &b).bounds(ranges);
-            if d.hi <= 0.0 {
-                return if op == BinaryOp::Min { a } else { b };
-            }
-            if d.lo >= 0.0 {
-                return if op == BinaryOp::Min { b } else { a };
-            }
-        }
-        BinaryOp::Lt | BinaryOp::Le | BinaryOp::Eq | BinaryOp::Ne if ints => {
-            let d = combine(op, (a.clone() - &b).bounds(ranges), Interval::point(0.0));
-            if d.lo == d.hi {
-                return Expr::bool(d.lo != 0.0);
-            }
-        }
-        BinaryOp::FloorDiv | BinaryOp::CeilDiv | BinaryOp::Mod if ints => {
-            if let Some(e) = divide_in_range(op, &a, &b, ranges) {
-                return e;
-            }
-        }
-        _ => {}
-    }
-    Expr::binary(op, a, b)
+/// One simplification: what is known, and what was found out so far.
+struct Simplify<'a> {
+    ranges: &'a Ranges,
+    memo: HashMap<Expr, Expr>,
+    bounds: HashMap<Expr, Interval>,
 }
 
-/// Uses ranges to cancel `(c * x + r) // c` when `0 <= r < c`.
-fn divide_in_range(op: BinaryOp, a: &Expr, b: &Expr, ranges: &Ranges) -> Option<Expr> {
-    let d = b.as_int().filter(|d| *d > 0)?;
-    let sum = crate::linear::Sum::of(a);
-    let (mut quotient, mut rest) = (Expr::int(0), Expr::int(0));
-    for (t, c) in &sum.terms {
-        if c % d == 0 {
-            quotient = quotient + t.clone() * (c / d);
-        } else {
-            rest = rest + t.clone() * *c;
-        }
+impl Simplify<'_> {
+    fn bounds(&mut self, e: &Expr) -> Interval {
+        e.bounds_in(self.ranges, &mut self.bounds)
     }
-    quotient = quotient + sum.constant.div_euclid(d);
-    rest = rest + sum.constant.rem_euclid(d);
-    let r = rest.bounds(ranges);
-    let d = d as f64;
-    match op {
-        BinaryOp::FloorDiv if r.lo >= 0.0 && r.hi < d => Some(quotient),
-        BinaryOp::CeilDiv if r.lo > -d && r.hi <= 0.0 => Some(quotient),
-        BinaryOp::CeilDiv if r.lo > 0.0 && r.hi <= d => Some(quotient + 1),
-        BinaryOp::Mod if r.lo >= 0.0 && r.hi < d => Some(rest),
-        _ => None,
+
+    fn binary(&mut self, op: BinaryOp, a: Expr, b: Expr) -> Expr {
+        let ints = a.ty() == Ty::Int && b.ty() == Ty::Int;
+        match op {
+            BinaryOp::Min | BinaryOp::Max if ints => {
+                // The difference keeps correlations that the two intervals alone have lost.
+                let d = self.bounds(&(a.clone() - &b));
+                if d.hi <= 0.0 {
+                    return if op == BinaryOp::Min { a } else { b };
+                }
+                if d.lo >= 0.0 {
+                    return if op == BinaryOp::Min { b } else { a };
+                }
+            }
+            BinaryOp::Lt | BinaryOp::Le | BinaryOp::Eq | BinaryOp::Ne if ints => {
+                let d = combine(op, self.bounds(&(a.clone() - &b)), Interval::point(0.0));
+                if d.lo == d.hi {
+                    return Expr::bool(d.lo != 0.0);
+                }
+            }
+            BinaryOp::FloorDiv | BinaryOp::CeilDiv | BinaryOp::Mod if ints => {
+                if let Some(e) = self.divide(op, &a, &b) {
+                    return e;
+                }
+            }
+            _ => {}
+        }
+        Expr::binary(op, a, b)
+    }
+
+    /// Uses ranges to cancel `(c * x + r) // c` when `0 <= r < c`.
+    fn divide(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Option<Expr> {
+        let d = b.as_int().filter(|d| *d > 0)?;
+        let sum = crate::linear::Sum::of(a);
+        let (mut quotient, mut rest) = (Expr::int(0), Expr::int(0));
+        for (t, c) in &sum.terms {
+            if c % d == 0 {
+                quotient = quotient + t.clone() * (c / d);
+            } else {
+                rest = rest + t.clone() * *c;
+            }
+        }
+        quotient = quotient + sum.constant.div_euclid(d);
+        rest = rest + sum.constant.rem_euclid(d);
+        let r = self.bounds(&rest);
+        let d = d as f64;
+        match op {
+            BinaryOp::FloorDiv if r.lo >= 0.0 && r.hi < d => Some(quotient),
+            BinaryOp::CeilDiv if r.lo > -d && r.hi <= 0.0 => Some(quotient),
+            BinaryOp::CeilDiv if r.lo > 0.0 && r.hi <= d => Some(quotient + 1),
+            BinaryOp::Mod if r.lo >= 0.0 && r.hi < d => Some(rest),
+            _ => None,
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::{Add, Mul, Neg, Sub};
 
-use crate::linear::{Sum, factors, product};
+use crate::linear::{Sum, factors, product, weight};
 use crate::node::{BinaryOp, Expr, Node, Ty, UnaryOp};
 use crate::subst::{fold_int, fold_real, fold_unary_real};
 use crate::symbol::Symbol;
@@ -78,6 +78,7 @@ impl Expr {
     /// An operator of one operand.
     pub fn unary(op: UnaryOp, a: Expr) -> Expr {
         if op == UnaryOp::Not {
+            let a = truth(a);
             return match a.node() {
                 Node::Bool(v) => Expr::bool(!v),
                 Node::Unary(UnaryOp::Not, x) => x.clone(),
@@ -110,7 +111,7 @@ impl Expr {
             let v = fold_real(op, x, y);
             return if is_predicate(op) { Expr::bool(v != 0.0) } else { Expr::real(v) };
         }
-        let ints = a.ty() == Ty::Int && b.ty() == Ty::Int;
+        let ints = a.ty() != Ty::Real && b.ty() != Ty::Real;
         match op {
             BinaryOp::Add if ints => {
                 let mut sum = Sum::of(&a);
@@ -129,6 +130,7 @@ impl Expr {
 
     /// `select(condition, then, otherwise)`.
     pub fn select(c: Expr, a: Expr, b: Expr) -> Expr {
+        let c = truth(c);
         match c.as_bool() {
             Some(true) => a,
             Some(false) => b,
@@ -198,14 +200,32 @@ fn is_predicate(op: BinaryOp) -> bool {
     matches!(op, Lt | Le | Eq | Ne | And | Or)
 }
 
+/// A number used as a truth value: whether it is not zero.
+fn truth(e: Expr) -> Expr {
+    if e.ty() == Ty::Bool { e } else { Expr::binary(BinaryOp::Ne, e, Expr::int(0)) }
+}
+
 fn multiply(a: &Expr, b: &Expr) -> Expr {
     let (p, q) = (Sum::of(a), Sum::of(b));
-    let count = |s: &Sum| s.terms.len() + usize::from(s.constant != 0);
-    if count(&p) * count(&q) > EXPAND_LIMIT {
-        let mut parts = Vec::new();
-        factors(a, &mut parts);
-        factors(b, &mut parts);
-        return product(parts);
+    for (constant, other) in [(&p, &q), (&q, &p)] {
+        if constant.terms.is_empty() {
+            let mut out = Sum::default();
+            out.add_scaled(other, constant.constant);
+            return out.build();
+        }
+    }
+    if weight(a).saturating_mul(weight(b)) > EXPAND_LIMIT {
+        let (mut parts, mut coefficient) = (Vec::new(), 1i64);
+        for (e, sum) in [(a, &p), (b, &q)] {
+            match sum.terms.as_slice() {
+                [(term, c)] if sum.constant == 0 => {
+                    factors(term, &mut parts);
+                    coefficient = coefficient.wrapping_mul(*c);
+                }
+                _ => parts.push(e.clone()),
+            }
+        }
+        return Sum { constant: 0, terms: vec![(product(parts), coefficient)] }.build();
     }
     let mut out = Sum { constant: p.constant.wrapping_mul(q.constant), terms: Vec::new() };
     for (t, c) in &p.terms {
@@ -247,7 +267,7 @@ fn divide_monomial(term: &Expr, by: &[Expr]) -> Option<Expr> {
         let at = parts.iter().position(|p| p == d)?;
         parts.remove(at);
     }
-    Some(product(parts))
+    Some(parts.into_iter().fold(Expr::int(1), |a, b| a * b))
 }
 
 /// Splits `a` into `quotient * by + rest`, moving every term that is exactly divisible into the quotient.
@@ -273,10 +293,9 @@ fn split_by(a: &Expr, by: &Expr) -> (Sum, Sum) {
         rest.constant = sum.constant;
         for (t, c) in sum.terms {
             match divide_monomial(&t, &parts) {
-                Some(q) if scale != 0 && c % scale == 0 => match q.as_int() {
-                    Some(1) => quotient.constant += c / scale,
-                    _ => quotient.push(q, c / scale),
-                },
+                Some(q) if scale != 0 && c.checked_rem(scale) == Some(0) => {
+                    quotient.add_scaled(&Sum::of(&q), c / scale);
+                }
                 _ => rest.push(t, c),
             }
         }
@@ -285,11 +304,11 @@ fn split_by(a: &Expr, by: &Expr) -> (Sum, Sum) {
 }
 
 fn divide(op: BinaryOp, a: Expr, b: Expr) -> Expr {
-    if b.as_int() == Some(1) || a.as_int() == Some(0) {
-        return a;
-    }
     if b.as_int().is_some_and(|d| d <= 0) || a.ty() != Ty::Int || b.ty() != Ty::Int {
         return Expr::intern(Node::Binary(op, a, b));
+    }
+    if b.as_int() == Some(1) || a.as_int() == Some(0) {
+        return a;
     }
     if a == b {
         return Expr::int(1);
@@ -310,18 +329,19 @@ fn nested_division(op: BinaryOp, a: Expr, b: Expr) -> Expr {
     if let (Node::Binary(inner, x, c), Some(d)) = (a.node(), b.as_int())
         && *inner == op
         && let Some(c) = c.as_int().filter(|c| *c > 0)
+        && let Some(by) = c.checked_mul(d)
     {
-        return divide(op, x.clone(), Expr::int(c * d));
+        return divide(op, x.clone(), Expr::int(by));
     }
     Expr::intern(Node::Binary(op, a, b))
 }
 
 fn remainder(a: Expr, b: Expr) -> Expr {
-    if b.as_int() == Some(1) || a == b {
-        return Expr::int(0);
-    }
     if b.as_int().is_some_and(|d| d <= 0) || a.ty() != Ty::Int || b.ty() != Ty::Int {
         return Expr::intern(Node::Binary(BinaryOp::Mod, a, b));
+    }
+    if b.as_int() == Some(1) || a == b {
+        return Expr::int(0);
     }
     let (_, rest) = split_by(&a, &b);
     let rest = rest.build();
@@ -337,8 +357,10 @@ fn constant_difference(a: &Expr, b: &Expr) -> Option<i64> {
         return None;
     }
     let mut sum = Sum::of(a);
-    sum.add_scaled(&Sum::of(b), -1);
-    sum.terms.is_empty().then_some(sum.constant)
+    let other = Sum::of(b);
+    let constant = sum.constant.checked_sub(other.constant)?;
+    sum.add_scaled(&other, -1);
+    sum.terms.is_empty().then_some(constant)
 }
 
 fn min_max(op: BinaryOp, a: Expr, b: Expr) -> Expr {
@@ -348,21 +370,23 @@ fn min_max(op: BinaryOp, a: Expr, b: Expr) -> Expr {
     if let Some(d) = constant_difference(&a, &b) {
         return if (d < 0) == (op == BinaryOp::Min) { a } else { b };
     }
+    let (a, b) = if b.order(&a).is_lt() { (b, a) } else { (a, b) };
     // min(min(x, c), d) with two constants.
     if let (Node::Binary(inner, x, c), Some(d)) = (a.node(), b.as_int())
         && *inner == op
         && let Some(c) = c.as_int()
     {
         let k = if op == BinaryOp::Min { c.min(d) } else { c.max(d) };
-        return Expr::intern(Node::Binary(op, x.clone(), Expr::int(k)));
+        return min_max(op, x.clone(), Expr::int(k));
     }
-    if let Node::Binary(inner, x, y) = a.node()
-        && *inner == op
-        && (*x == b || *y == b)
-    {
-        return a;
+    for (nested, other) in [(&a, &b), (&b, &a)] {
+        if let Node::Binary(inner, x, y) = nested.node()
+            && *inner == op
+            && (x == other || y == other)
+        {
+            return nested.clone();
+        }
     }
-    let (a, b) = if b.order(&a).is_lt() { (b, a) } else { (a, b) };
     Expr::intern(Node::Binary(op, a, b))
 }
 
@@ -377,6 +401,7 @@ fn compare(op: BinaryOp, a: Expr, b: Expr) -> Expr {
 }
 
 fn logic(op: BinaryOp, a: Expr, b: Expr) -> Expr {
+    let (a, b) = (truth(a), truth(b));
     let absorbing = op == BinaryOp::Or;
     match (a.as_bool(), b.as_bool()) {
         (Some(v), _) => return if v == absorbing { Expr::bool(absorbing) } else { b },
@@ -430,17 +455,5 @@ impl Neg for Expr {
     type Output = Expr;
     fn neg(self) -> Expr {
         self * -1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn min_and_max_of_owned_operands_are_expressions() {
-        let (x, y) = (Expr::var("x"), Expr::var("y"));
-        assert_eq!((x.clone() + 1).max(y.clone() * 2).to_string(), "max(x + 1, y * 2)");
-        assert_eq!(x.min(y).to_string(), "min(x, y)");
     }
 }

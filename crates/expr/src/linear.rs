@@ -21,6 +21,7 @@ impl Sum {
     fn collect(&mut self, e: &Expr) {
         match e.node() {
             Node::Int(v) => self.constant = self.constant.wrapping_add(*v),
+            Node::Bool(v) => self.constant = self.constant.wrapping_add(i64::from(*v)),
             Node::Binary(BinaryOp::Add, a, b) => {
                 self.collect(a);
                 self.collect(b);
@@ -88,9 +89,19 @@ pub(crate) fn factors(e: &Expr, out: &mut Vec<Expr>) {
     }
 }
 
-/// The product of factors in canonical order; 1 when there are none.
+/// How many terms an integer expression would have if all its products of sums were multiplied out.
+pub(crate) fn weight(e: &Expr) -> usize {
+    match e.node() {
+        Node::Binary(BinaryOp::Add, a, b) => weight(a).saturating_add(weight(b)),
+        Node::Binary(BinaryOp::Mul, a, b) => weight(a).saturating_mul(weight(b)),
+        _ => 1,
+    }
+}
+
+/// The product of factors in canonical order; 1 when there are none. Sums come first, the heaviest leading, so that
+/// every prefix of a product that was too large to multiply out is too large itself.
 pub(crate) fn product(mut parts: Vec<Expr>) -> Expr {
-    parts.sort_by(Expr::order);
+    parts.sort_by(|a, b| weight(b).cmp(&weight(a)).then_with(|| a.order(b)));
     parts
         .into_iter()
         .reduce(|a, b| Expr::intern(Node::Binary(BinaryOp::Mul, a, b)))
@@ -132,7 +143,8 @@ impl Expr {
                 }
             }
             let at = found?;
-            coefficients[at] = coefficients[at].clone() + product(others) * *c;
+            let coefficient = others.into_iter().fold(Expr::int(*c), |a, b| a * b);
+            coefficients[at] = coefficients[at].clone() + coefficient;
         }
         Some(Affine { coefficients, rest })
     }

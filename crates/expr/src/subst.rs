@@ -1,6 +1,6 @@
 //! Substitution, free symbols, and evaluation at one point.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::node::{BinaryOp, Expr, Node, UnaryOp};
 use crate::symbol::Symbol;
@@ -37,10 +37,34 @@ impl Expr {
     /// All symbols of the expression, in order.
     pub fn symbols(&self) -> BTreeSet<Symbol> {
         let mut out = BTreeSet::new();
-        self.visit_symbols(&mut |s| {
-            out.insert(s.clone());
+        self.any_node(&mut |e| {
+            if let Node::Sym(s) = e.node() {
+                out.insert(s.clone());
+            }
+            false
         });
         out
+    }
+
+    /// Whether some node of the expression passes a test; every distinct node is asked at most once.
+    fn any_node(&self, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
+        let mut seen = HashSet::new();
+        let mut stack = vec![self];
+        while let Some(e) = stack.pop() {
+            if e.height() > 0 && !seen.insert(e) {
+                continue;
+            }
+            if test(e) {
+                return true;
+            }
+            match e.node() {
+                Node::Unary(_, a) => stack.push(a),
+                Node::Binary(_, a, b) => stack.extend([b, a]),
+                Node::Select(c, a, b) => stack.extend([b, a, c]),
+                _ => {}
+            }
+        }
+        false
     }
 
     /// Calls `f` on every occurrence of a symbol.
@@ -65,52 +89,84 @@ impl Expr {
     pub fn mentions(&self, symbol: &Symbol) -> bool {
         match self.node() {
             Node::Sym(s) => s == symbol,
-            Node::Unary(_, a) => a.mentions(symbol),
-            Node::Binary(_, a, b) => a.mentions(symbol) || b.mentions(symbol),
-            Node::Select(c, a, b) => c.mentions(symbol) || a.mentions(symbol) || b.mentions(symbol),
-            _ => false,
+            Node::Int(_) | Node::Real(_) | Node::Bool(_) => false,
+            _ => self.any_node(&mut |e| matches!(e.node(), Node::Sym(s) if s == symbol)),
         }
     }
 
-    /// The value of an integer or truth expression, or `None` when a symbol has no value, a divisor is zero, or the
-    /// expression is real.
+    /// The value of an integer or truth expression, or `None` when a symbol has no value, a divisor is zero, a number
+    /// leaves 64 bits, or the expression is real.
     pub fn eval(&self, at: &dyn Fn(&Symbol) -> Option<i64>) -> Option<i64> {
-        Some(match self.node() {
-            Node::Int(v) => *v,
-            Node::Bool(v) => i64::from(*v),
+        self.eval_in(at, &mut Memo::of(self))
+    }
+
+    fn eval_in(&self, at: &dyn Fn(&Symbol) -> Option<i64>, memo: &mut Memo<i64>) -> Option<i64> {
+        match self.node() {
+            Node::Int(v) => return Some(*v),
+            Node::Bool(v) => return Some(i64::from(*v)),
             Node::Real(_) => return None,
             Node::Sym(s) => return at(s),
-            Node::Unary(UnaryOp::Not, a) => i64::from(a.eval(at)? == 0),
-            Node::Unary(UnaryOp::Abs, a) => a.eval(at)?.checked_abs()?,
-            Node::Unary(..) => return None,
-            Node::Binary(op, a, b) => fold_int(*op, a.eval(at)?, b.eval(at)?)?,
-            Node::Select(c, a, b) => {
-                if c.eval(at)? != 0 {
-                    a.eval(at)?
-                } else {
-                    b.eval(at)?
-                }
-            }
-        })
+            _ => {}
+        }
+        if let Some(done) = memo.get(self) {
+            return done;
+        }
+        let mut of = |e: &Expr| e.eval_in(at, memo);
+        let value = match self.node() {
+            Node::Unary(UnaryOp::Not, a) => of(a).map(|a| i64::from(a == 0)),
+            Node::Unary(UnaryOp::Abs, a) => of(a).and_then(i64::checked_abs),
+            Node::Binary(op, a, b) => of(a).and_then(|a| fold_int(*op, a, of(b)?)),
+            Node::Select(c, a, b) => of(c).and_then(|c| if c != 0 { of(a) } else { of(b) }),
+            _ => None,
+        };
+        memo.set(self, value);
+        value
     }
 
     /// The value as a real number; truth values are 0 and 1.
     pub fn eval_real(&self, at: &dyn Fn(&Symbol) -> Option<f64>) -> Option<f64> {
-        Some(match self.node() {
-            Node::Int(v) => *v as f64,
-            Node::Bool(v) => f64::from(u8::from(*v)),
-            Node::Real(v) => f64::from_bits(*v),
+        self.eval_real_in(at, &mut Memo::of(self))
+    }
+
+    fn eval_real_in(&self, at: &dyn Fn(&Symbol) -> Option<f64>, memo: &mut Memo<f64>) -> Option<f64> {
+        match self.node() {
+            Node::Int(v) => return Some(*v as f64),
+            Node::Bool(v) => return Some(f64::from(u8::from(*v))),
+            Node::Real(v) => return Some(f64::from_bits(*v)),
             Node::Sym(s) => return at(s),
-            Node::Unary(op, a) => fold_unary_real(*op, a.eval_real(at)?),
-            Node::Binary(op, a, b) => fold_real(*op, a.eval_real(at)?, b.eval_real(at)?),
-            Node::Select(c, a, b) => {
-                if c.eval_real(at)? != 0.0 {
-                    a.eval_real(at)?
-                } else {
-                    b.eval_real(at)?
-                }
-            }
-        })
+            _ => {}
+        }
+        if let Some(done) = memo.get(self) {
+            return done;
+        }
+        let mut of = |e: &Expr| e.eval_real_in(at, memo);
+        let value = match self.node() {
+            Node::Unary(op, a) => of(a).map(|a| fold_unary_real(*op, a)),
+            Node::Binary(op, a, b) => of(a).and_then(|a| Some(fold_real(*op, a, of(b)?))),
+            Node::Select(c, a, b) => of(c).and_then(|c| if c != 0.0 { of(a) } else { of(b) }),
+            _ => None,
+        };
+        memo.set(self, value);
+        value
+    }
+}
+
+/// Values of shared parts. Low expressions go without: their parts are cheaper to evaluate than to look up.
+struct Memo<T>(Option<HashMap<Expr, Option<T>>>);
+
+impl<T: Copy> Memo<T> {
+    fn of(e: &Expr) -> Memo<T> {
+        Memo((e.height() > 24).then(HashMap::new))
+    }
+
+    fn get(&self, e: &Expr) -> Option<Option<T>> {
+        self.0.as_ref().and_then(|m| m.get(e)).copied()
+    }
+
+    fn set(&mut self, e: &Expr, value: Option<T>) {
+        if let Some(m) = &mut self.0 {
+            m.insert(e.clone(), value);
+        }
     }
 }
 

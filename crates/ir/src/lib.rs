@@ -14,9 +14,11 @@ pub mod nest;
 pub mod scalar;
 pub mod te;
 pub mod text;
+pub mod verify;
 
 pub use dtype::DType;
 pub use nest::{Buffer, Loop, LoopKind, Nest, Pack, Role, Stmt, ThreadAxis};
 pub use scalar::{ArithOp, MathOp, Reducer, Scalar, TensorId};
 pub use te::{Axis, Compute, Dag, Reduction, Source, Tensor};
 pub use text::ParseError;
+pub use verify::{Rule, Violation, verify_dag, verify_nest};

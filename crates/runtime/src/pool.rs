@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const SPIN: Duration = Duration::from_micros(800);
 /// The same when there are more threads than cores, where spinning takes the core from a thread with work.
 const SPIN_OVERSUBSCRIBED: Duration = Duration::from_micros(5);
+/// How long the forking thread spins for the others before it offers its core to the system between polls.
+const SPIN_JOIN: Duration = Duration::from_micros(50);
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
 /// The low bits of the epoch hold the number of chunks of the job it announces.
@@ -336,7 +338,7 @@ impl Shared {
     }
 
     fn wait_for_workers(&self) {
-        spin_until(self.spin, || self.pending.0.load(Ordering::Acquire) == 0);
+        spin_until(self.spin.min(SPIN_JOIN), || self.pending.0.load(Ordering::Acquire) == 0);
         while self.pending.0.load(Ordering::Acquire) != 0 {
             std::thread::yield_now();
         }

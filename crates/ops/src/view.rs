@@ -1,0 +1,69 @@
+//! A computed tensor and the shape the caller sees.
+//!
+//! Grouped convolutions compute `[n, oh, ow, g, ff]` and transposed ones `[n, y, ph, x, pw, f]`: row-major, these are
+//! the same bytes as `[n, oh, ow, f]`, and all accesses stay affine. A view remembers how the axes of the tensor make
+//! up the logical indices.
+
+use talweg_expr::Expr;
+use talweg_ir::{Dag, TensorId};
+
+use crate::error::OpError;
+use crate::typing::shape_of;
+
+/// A tensor whose row-major bytes are those of a logical shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The computed tensor.
+    pub tensor: TensorId,
+    /// The shape the caller sees; as many elements as the tensor, in the same order.
+    pub shape: Vec<i64>,
+    /// For each logical axis, how many consecutive axes of the tensor make it up.
+    parts: Vec<usize>,
+    /// The tensor's own extents.
+    extents: Vec<i64>,
+}
+
+impl View {
+    /// A tensor seen as it is.
+    pub fn plain(dag: &Dag, tensor: TensorId) -> Result<View, OpError> {
+        let shape = shape_of(dag, tensor, "view")?;
+        Ok(View { tensor, parts: vec![1; shape.len()], extents: shape.clone(), shape })
+    }
+
+    /// Each logical axis made up of the next `parts[i]` axes of the tensor, slowest first.
+    pub(crate) fn merged(dag: &Dag, tensor: TensorId, parts: Vec<usize>) -> Result<View, OpError> {
+        let extents = shape_of(dag, tensor, "view")?;
+        let mut at = 0;
+        let mut shape = Vec::new();
+        for count in &parts {
+            shape.push(extents[at..at + count].iter().product());
+            at += count;
+        }
+        Ok(View { tensor, shape, parts, extents })
+    }
+
+    /// The same view of another tensor with the same axes.
+    pub(crate) fn of(&self, tensor: TensorId) -> View {
+        View { tensor, ..self.clone() }
+    }
+
+    /// Logical indices from the axes of the tensor; affine.
+    pub fn indices(&self, axes: &[Expr]) -> Vec<Expr> {
+        let mut at = 0;
+        let mut out = Vec::new();
+        for count in &self.parts {
+            let mut index = Expr::int(0);
+            for d in at..at + count {
+                index = index * self.extents[d] + axes[d].clone();
+            }
+            out.push(index);
+            at += count;
+        }
+        out
+    }
+
+    /// The tensor's own extents.
+    pub fn extents(&self) -> &[i64] {
+        &self.extents
+    }
+}

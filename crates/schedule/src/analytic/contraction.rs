@@ -1,0 +1,281 @@
+//! Contractions (matmul, convolutions): a register tile of rows by vectors accumulates over the whole reduction; one
+//! operand is streamed by vectors from packed memory, the other broadcast; blocks of rows stay in the second cache
+//! level while the streamed operand's panels pass by.
+
+use talweg_ir::Source;
+
+use super::elementwise::{self, PARALLEL_FROM};
+use super::plan::Plan;
+use crate::step::Step;
+
+/// Multiply-adds per basic block up to which the reduction is unrolled.
+const MAX_BODY: i64 = 64;
+
+/// A register tile: rows along up to two axes, vectors along the last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Tile {
+    upper: i64,
+    row: i64,
+    vectors: i64,
+}
+
+/// Schedules a contraction, its epilogue and its prologue.
+pub(super) fn schedule(plan: &mut Plan, stage: &str) {
+    let streamed = streamed_operand(plan, stage);
+    let (local, outer) = tile_root(plan, stage);
+    let lanes = plan.lanes(&local);
+    let axes = plan.axes(&outer);
+    let local_axes = plan.axes(&local);
+    let depth: i64 = plan.reduce_axes(&local).iter().map(|(_, e)| *e).product();
+    let Some(((vec_name, vec_extent), others)) = axes.split_last() else { return };
+
+    // Rows are the axes the streamed operand does not depend on; the others are batches.
+    let is_row: Vec<bool> = others.iter().enumerate().map(|(at, _)| !streamed.axes.contains(&at)).collect();
+    let mut rows: Vec<usize> = (0..others.len()).filter(|a| is_row[*a] && others[*a].1 > 1).collect();
+    let row = rows.pop();
+    let upper = rows.pop();
+    let extent_of = |a: Option<usize>| a.map_or(1, |a| others[a].1);
+    let tile = best_tile(plan, extent_of(upper), extent_of(row), *vec_extent, lanes, depth);
+
+    // Blocks of rows whose share of the broadcast operand fits the second cache level.
+    let row_bytes = broadcast_bytes(plan, &local) / extent_of(upper.or(row)).max(1);
+    let block = plan.machine.l2 / 4 / row_bytes.max(1);
+    let whole = extent_of(upper.or(row));
+    let step = if upper.is_some() { tile.upper } else { tile.row };
+    let block = (block / step * step).max(step).min(whole);
+    let blocks = (whole + block - 1) / block;
+    let block = ((whole + blocks - 1) / blocks + step - 1) / step * step;
+
+    let mut batch = Vec::new();
+    let (mut outside, mut middle, mut inside) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, (name, extent)) in others.iter().enumerate() {
+        let (first, size) = match at {
+            a if Some(a) == row => (upper.is_none(), tile.row),
+            a if Some(a) == upper => (true, tile.upper),
+            _ => {
+                batch.push(name.clone());
+                continue;
+            }
+        };
+        let blocked = first && block < *extent && block > size;
+        let factors = if blocked { vec![block / size, size] } else { vec![size] };
+        let parts = plan.split(&outer, name, *extent, &factors);
+        match parts.as_slice() {
+            [one] => inside.push(one.clone()),
+            [o, i] => {
+                if first && block <= size { outside.push(o.clone()) } else { middle.push(o.clone()) }
+                inside.push(i.clone());
+            }
+            [b, o, i] => {
+                outside.push(b.clone());
+                middle.push(o.clone());
+                inside.push(i.clone());
+            }
+            _ => {}
+        }
+    }
+    let vec_parts = plan.split(&outer, vec_name, *vec_extent, &[tile.vectors * lanes]);
+    let panel = (vec_parts.len() == 2).then(|| vec_parts[0].clone());
+    inside.extend(vec_parts.last().cloned());
+    let blocks_outside: Vec<String> = batch.iter().chain(&outside).cloned().collect();
+    let order: Vec<String> =
+        blocks_outside.iter().chain(&panel).chain(&middle).chain(&inside).cloned().collect();
+    plan.reorder(&outer, &order);
+
+    // A prologue (padding) that does not fit the cache is computed block by block; then panels stay inside the
+    // parallel loop, otherwise they share it.
+    let by_block = !blocks_outside.is_empty()
+        && plan.producers(&local).iter().any(|p| stage_bytes(plan, p) > plan.machine.l2 / 2);
+    let mut together = blocks_outside.clone();
+    if !by_block {
+        together.extend(panel.clone());
+    }
+    if together.is_empty() {
+        together.extend(middle.first().cloned());
+    }
+    let parallel = plan.fuse(&outer, &together);
+    let innermost = middle.last().or(panel.as_ref()).or(blocks_outside.last());
+    if let Some(at) = innermost {
+        let at = match &parallel {
+            Some(p) if together.contains(at) => p.clone(),
+            _ => at.clone(),
+        };
+        plan.compute_at(&local, &outer, &at);
+    }
+    plan_tile(plan, &local, &local_axes, tile);
+    if let Some((v, rows)) = inside.split_last() {
+        plan.vectorize(&outer, v);
+        if !plan.is_expensive(&outer) {
+            rows.iter().for_each(|r| plan.unroll(&outer, r));
+        }
+    }
+    if let Some(w) = streamed.constant {
+        plan.step(Step::Pack { tensor: w, reader: local.clone() });
+    }
+    plan.mark(&local);
+    plan.mark(&outer);
+    place_prologue(plan, &local, &outer, parallel.as_deref().filter(|_| by_block));
+    if let Some(p) = parallel
+        && plan.iterations(&local) >= PARALLEL_FROM
+    {
+        plan.parallel(&outer, &p);
+    }
+}
+
+/// The stage that accumulates and the stage whose loops it is tiled in: the reduction and its epilogue, or a new local
+/// stage and the reduction.
+pub(super) fn tile_root(plan: &mut Plan, stage: &str) -> (String, String) {
+    match plan.epilogue(stage) {
+        Some(reader) if !plan.is_scheduled(&reader) => (stage.to_string(), reader),
+        _ => {
+            plan.step(Step::CacheWrite { stage: stage.to_string() });
+            (format!("{stage}.local"), stage.to_string())
+        }
+    }
+}
+
+/// The operand read by vectors.
+struct Streamed {
+    /// Positions of the result's axes it depends on, the last one aside.
+    axes: Vec<usize>,
+    /// Its name, when it is a constant that can be packed.
+    constant: Option<String>,
+}
+
+fn streamed_operand(plan: &Plan, stage: &str) -> Streamed {
+    let compute = plan.compute(stage);
+    let vector = &compute.axes.last().expect("contractions have a last axis").symbol;
+    let mut out = Streamed { axes: Vec::new(), constant: None };
+    for (t, indices) in compute.body.reads() {
+        if !indices.iter().any(|e| e.mentions(vector)) {
+            continue;
+        }
+        for (at, a) in compute.axes[..compute.axes.len() - 1].iter().enumerate() {
+            if indices.iter().any(|e| e.mentions(&a.symbol)) && !out.axes.contains(&at) {
+                out.axes.push(at);
+            }
+        }
+        let tensor = plan.schedule.dag.tensor(t);
+        if tensor.source == Source::Const {
+            out.constant = Some(tensor.name.clone());
+        }
+    }
+    out
+}
+
+/// Bytes of the operands that are broadcast.
+fn broadcast_bytes(plan: &Plan, stage: &str) -> i64 {
+    let compute = plan.compute(stage);
+    let vector = &compute.axes.last().expect("contractions have a last axis").symbol;
+    let reads = compute.body.reads();
+    let broadcast = reads.iter().filter(|(_, idx)| !idx.iter().any(|e| e.mentions(vector)));
+    broadcast.map(|(t, _)| tensor_bytes(plan, *t)).sum()
+}
+
+fn tensor_bytes(plan: &Plan, id: talweg_ir::TensorId) -> i64 {
+    let t = plan.schedule.dag.tensor(id);
+    t.shape.iter().map(|e| e.as_int().unwrap_or(1)).product::<i64>() * t.dtype.bytes() as i64
+}
+
+fn stage_bytes(plan: &Plan, stage: &str) -> i64 {
+    tensor_bytes(plan, plan.id(stage))
+}
+
+/// The tile with the least estimated time over the whole result, tails included.
+fn best_tile(plan: &Plan, upper: i64, row: i64, columns: i64, lanes: i64, depth: i64) -> Tile {
+    let registers = plan.machine.registers;
+    let mut best = (f64::INFINITY, Tile { upper: 1, row: 1, vectors: 1 });
+    for vectors in 1..=4 {
+        // Accumulators, one vector of each column, one broadcast value.
+        let most = ((registers - 1 - vectors) / vectors).max(1);
+        for r in 1..=most.min(row) {
+            for u in 1..=(most / r).min(upper) {
+                let mut time = 0.0;
+                for (du, nu) in pieces(upper, u) {
+                    for (dr, nr) in pieces(row, r) {
+                        for (dc, nc) in pieces(columns, vectors * lanes) {
+                            let v = (dc + lanes - 1) / lanes;
+                            time += (nu * nr * nc) as f64 * tile_time(du * dr, v, depth);
+                        }
+                    }
+                }
+                // Equal times go to the larger tile, then to the one with fewer rows along two axes.
+                let penalty = 1.0 + 1e-6 * u as f64 - 1e-7 * (u * r * vectors) as f64;
+                if time * penalty < best.0 {
+                    best = (time * penalty, Tile { upper: u, row: r, vectors });
+                }
+            }
+        }
+    }
+    best.1
+}
+
+/// Sizes of the pieces an extent falls into, with their number.
+fn pieces(extent: i64, size: i64) -> Vec<(i64, i64)> {
+    let mut out = Vec::new();
+    if extent / size > 0 {
+        out.push((size, extent / size));
+    }
+    if extent % size > 0 {
+        out.push((extent % size, 1));
+    }
+    out
+}
+
+/// Cycles of one register tile: two multiply-adds or two loads a cycle, four cycles of latency, vectors streamed from
+/// the second cache level, and the write-back.
+fn tile_time(rows: i64, vectors: i64, depth: i64) -> f64 {
+    let (m, v) = (rows as f64, vectors as f64);
+    let step = (m * v / 2.0).max((m + v) / 2.0).max(4.0) + 0.25 * v;
+    step * depth as f64 + 3.0 * m * v + 20.0
+}
+
+/// Loop order and annotations of the accumulating stage: reduction outside, rows unrolled, vectors inside.
+fn plan_tile(plan: &mut Plan, local: &str, axes: &[(String, i64)], tile: Tile) {
+    let reduce = plan.reduce_axes(local);
+    let space: Vec<String> = axes.iter().map(|(n, _)| n.clone()).collect();
+    let body = tile.upper * tile.row * tile.vectors;
+    let mut over: Vec<String> = reduce.iter().map(|(n, _)| n.clone()).collect();
+    let mut unrolled = None;
+    if let Some((last, extent)) = reduce.last() {
+        let factor = [4, 2].into_iter().find(|f| body * f <= MAX_BODY && extent % f == 0 && *extent > *f);
+        if let Some(f) = factor {
+            let parts = plan.split(local, last, *extent, &[f]);
+            over.pop();
+            over.extend(parts.iter().cloned());
+            unrolled = parts.last().cloned();
+        }
+    }
+    let order: Vec<String> = over.iter().chain(&space).cloned().collect();
+    plan.reorder(local, &order);
+    if let Some(u) = unrolled {
+        plan.unroll(local, &u);
+    }
+    if let Some((v, rows)) = space.split_last() {
+        rows.iter().for_each(|r| plan.unroll(local, r));
+        plan.vectorize(local, v);
+    }
+}
+
+/// Schedules what the accumulating stage reads and was not inlined: inside the block loop, or on its own.
+pub(super) fn place_prologue(plan: &mut Plan, local: &str, outer: &str, block: Option<&str>) {
+    for producer in plan.producers(local) {
+        if plan.is_scheduled(&producer) || plan.compute(&producer).reduction.is_some() {
+            continue;
+        }
+        match block {
+            Some(at) if plan.compute_at(&producer, outer, at) => {
+                plan.mark(&producer);
+                let axes = plan.axes(&producer);
+                let lanes = plan.lanes(&producer);
+                if let Some((last, extent)) = axes.last() {
+                    let parts = plan.split(&producer, last, *extent, &[lanes * 4]);
+                    if let Some(v) = parts.last() {
+                        plan.vectorize(&producer, v);
+                    }
+                }
+            }
+            _ => elementwise::schedule(plan, &producer),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The default schedule: what an untuned build uses, from the tensor expression and the target's description alone.
+//!
+//! | stage | how it is scheduled | file |
+//! |---|---|---|
+//! | contraction (matmul, convolution) | register tile, packed weights, blocks for the cache | [`contraction`] |
+//! | reduction of a window along other axes than the last (depthwise, pooling) | vector over the last axis | [`window`] |
+//! | reduction along the last axis (softmax, norms) | row by row, lanes combined | [`rows`] |
+//! | elementwise | inlined, vectorised | [`elementwise`] |
+
+mod contraction;
+mod elementwise;
+mod fold;
+mod plan;
+mod rows;
+mod window;
+
+use talweg_ir::Dag;
+use talweg_target::Target;
+
+use crate::step::Trace;
+use plan::{Kind, Plan};
+
+/// A decent schedule for any DAG.
+pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
+    let mut plan = Plan::new(dag.clone(), target);
+    fold::inline_stages(&mut plan);
+    // Readers first, so that producers can be computed inside their loops.
+    for stage in plan.stages_from_outputs() {
+        if plan.is_scheduled(&stage) {
+            continue;
+        }
+        match plan.kind(&stage) {
+            Kind::Contraction => contraction::schedule(&mut plan, &stage),
+            Kind::Window => window::schedule(&mut plan, &stage),
+            Kind::Rows => rows::schedule(&mut plan, &stage),
+            Kind::Elementwise => elementwise::schedule(&mut plan, &stage),
+        }
+    }
+    plan.finish()
+}

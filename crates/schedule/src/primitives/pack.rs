@@ -1,0 +1,43 @@
+//! `pack TENSOR READER`: lay a constant out at build time in the order the reader's loops read it.
+//!
+//! ```text
+//! for j.0 { for k { for j.1 in 0..16 { ... B[k, j.0*16 + j.1] ... } } }
+//! ->
+//! for j.0 { for k { for j.1 in 0..16 { ... B.packed[j.0, k, j.1] ... } } }
+//! ```
+//!
+//! The packed array has one dimension for each loop the index depends on, outermost first, so the innermost loops read
+//! it contiguously; where tiles overshoot the extent it holds zeros that are never read. Loops may still be scheduled
+//! afterwards. Legal for a constant that the reader reads once and nobody else reads, by indices affine in its loops.
+
+use talweg_ir::Source;
+
+use crate::error::Refusal;
+use crate::state::Schedule;
+
+impl Schedule {
+    pub(super) fn pack(&mut self, tensor: &str, reader: &str) -> Result<(), Refusal> {
+        let source = self.find_tensor(tensor)?;
+        let to = self.find_stage(reader)?;
+        if self.dag.tensor(source).source != Source::Const {
+            return Err(format!(
+                "`{tensor}` is no constant, so it cannot be laid out at build time; use `cache_read`"
+            ));
+        }
+        if self.readers(source) != [to] {
+            return Err(format!("`{tensor}` must be read by `{reader}` and by no other stage"));
+        }
+        let compute = self.compute(to);
+        let reads: Vec<_> = compute.body.reads().into_iter().filter(|(t, _)| *t == source).collect();
+        let axes: Vec<_> =
+            compute.axes.iter().chain(compute.reduce_axes()).map(|a| a.symbol.clone()).collect();
+        if reads.len() != 1 || reads[0].1.iter().any(|e| e.affine(&axes).is_none()) {
+            return Err(format!("`{reader}` must read `{tensor}` exactly once, by affine indices"));
+        }
+        if self.packs.iter().any(|(t, _)| *t == source) {
+            return Err(format!("`{tensor}` is packed already"));
+        }
+        self.packs.push((source, to));
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""Times single operators in talweg and its peers, alternately, in one run.
+
+    scripts/compare_peers.py                                  # softmax and layer norm
+    scripts/compare_peers.py --ops matmul:m=512,n=512,k=512 conv2d:n=1,h=56,w=56,c=64,f=64,k=3,s=1,p=1
+    scripts/compare_peers.py --ops matmul:m=512,n=512,k=512@my.sched --threads 2 --json
+
+Each round times talweg and every peer once, each for at least 0.2 s after a warm-up; a
+round's figure is the median of its iterations, and the table gives median, minimum and
+maximum over the rounds. The peers are installed into .venv-peers on first use.
+"""
+
+import argparse
+import ctypes
+import json
+import logging
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import peers_venv
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+DEFAULT_OPS = ["softmax:rows=1536,n=128", "layernorm:rows=128,n=768"]
+WARM_UP_SECONDS = 0.05
+MEASURE_SECONDS = 0.2
+# Lets the idle threads of the previous peer stop spinning.
+PAUSE_SECONDS = 0.05
+
+
+# One function per peer: given an operator and a thread count it returns a function
+# that runs the operator once and returns its output.
+
+
+def onnxruntime_runner(operator, threads):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    session = ort.InferenceSession(operator.onnx_model(), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", ort.OrtValue.ortvalue_from_numpy(operator.x))
+    shape = session.get_outputs()[0].shape
+    output = ort.OrtValue.ortvalue_from_shape_and_type(shape, operator.x.dtype.type)
+    binding.bind_ortvalue_output("y", output)
+
+    def run():
+        session.run_with_iobinding(binding)
+        return output
+
+    return run
+
+
+def openvino_runner(operator, threads):
+    import openvino as ov
+
+    core = ov.Core()
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+    }
+    model = core.read_model(operator.onnx_model())
+    request = core.compile_model(model, "CPU", settings).create_infer_request()
+    request.set_input_tensor(ov.Tensor(operator.x, shared_memory=True))
+    output = request.get_output_tensor()
+
+    def run():
+        request.infer()
+        return output.data
+
+    return run
+
+
+def torch_runner(operator, threads, compiled=False, channels_last=False):
+    import torch
+
+    torch.set_num_threads(threads)
+    module, x = operator.torch_module(), torch.from_numpy(operator.x)
+    if channels_last:
+        layout = {4: torch.channels_last, 5: torch.channels_last_3d}[x.ndim]
+        module, x = module.to(memory_format=layout), x.to(memory_format=layout)
+    if compiled:
+        torch._inductor.config.freezing = True
+        torch._dynamo.reset()
+        module = torch.compile(module)
+
+    def run():
+        with torch.inference_mode():
+            return module(x)
+
+    return run
+
+
+def peers_for(operator):
+    """The peers that apply to an operator, by name."""
+    peers = {
+        "onnxruntime": onnxruntime_runner,
+        "openvino": openvino_runner,
+        "torch eager": torch_runner,
+        "torch compiled": lambda o, t: torch_runner(o, t, compiled=True),
+    }
+    if operator.x.ndim >= 4:
+        peers["torch eager, channels last"] = lambda o, t: torch_runner(o, t, channels_last=True)
+        peers["torch compiled, channels last"] = lambda o, t: torch_runner(o, t, True, True)
+    return peers
+
+
+def prepare(operator, threads):
+    """Builds all peers, checks that they agree and returns their runners and the failures."""
+    import numpy as np
+
+    runners, failures, reference = {}, {}, None
+    for name, peer in peers_for(operator).items():
+        try:
+            run = peer(operator, threads)
+            output = np.array(as_numpy(run()))
+        except Exception as error:  # a peer may fail in any way; the others are still worth timing
+            failures[name] = f"{type(error).__name__}: {error}"
+            continue
+        reference = output if reference is None else reference
+        scale = np.abs(reference).max()
+        if output.shape != reference.shape or np.abs(output - reference).max() > 1e-3 * scale:
+            failures[name] = f"its output differs from that of {next(iter(runners))}"
+        else:
+            runners[name] = run
+    return runners, failures
+
+
+def as_numpy(output):
+    return output.numpy() if hasattr(output, "numpy") else output
+
+
+def median_us(run):
+    """The median time of one call, after a warm-up."""
+    end = time.perf_counter() + WARM_UP_SECONDS
+    while time.perf_counter() < end:
+        run()
+    samples, total = [], 0
+    while total < MEASURE_SECONDS * 1e9 or len(samples) < 5:
+        start = time.perf_counter_ns()
+        run()
+        samples.append(time.perf_counter_ns() - start)
+        total += samples[-1]
+    return statistics.median(samples) / 1e3
+
+
+def talweg_us(binary, spec, schedule, threads):
+    """The median time that talweg reports for its own kernel."""
+    command = [str(binary), "op", spec, "--json", "--threads", str(threads)]
+    if schedule:
+        command += ["--schedule", schedule]
+    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if result.returncode != 0:
+        sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")
+    try:
+        return float(json.loads(result.stdout)["median_us"])
+    except (ValueError, KeyError, TypeError) as error:
+        sys.exit(f"error: {' '.join(command)} printed no object with median_us: {error!r}\n{result.stdout[:500]}")
+
+
+def compare(op, options):
+    """Measures one operator; returns what `--json` prints for it."""
+    import peer_operators
+
+    spec, _, schedule = op.partition("@")
+    runners, failures = prepare(peer_operators.parse(spec), options.threads)
+    timers = {name: lambda run=run: median_us(run) for name, run in runners.items()}
+    if not options.no_talweg:
+        talweg = {"talweg": lambda: talweg_us(options.talweg, spec, schedule, options.threads)}
+        timers = talweg | timers
+
+    rounds = {name: [] for name in timers}
+    for _ in range(options.rounds):
+        for name, timer in timers.items():
+            rounds[name].append(timer())
+            time.sleep(PAUSE_SECONDS)
+
+    times = {
+        name: {"median_us": statistics.median(all_us), "min_us": min(all_us), "max_us": max(all_us)}
+        for name, all_us in rounds.items()
+    }
+    best = min(runners, key=lambda name: times[name]["median_us"], default=None)
+    result = {"spec": spec, "schedule": schedule or "default", "threads": options.threads, "times": times}
+    result |= {"failures": failures, "best_peer": best}
+    if best and "talweg" in times:
+        result["best_peer_over_talweg"] = times[best]["median_us"] / times["talweg"]["median_us"]
+    return result
+
+
+def print_table(result):
+    print(f"\n{result['spec']}  schedule {result['schedule']}, threads {result['threads']}")
+    print(f"  {'':31}{'median us':>11}{'min':>11}{'max':>11}")
+    for name, row in result["times"].items():
+        print(f"  {name:31}{row['median_us']:11.1f}{row['min_us']:11.1f}{row['max_us']:11.1f}")
+    for name, reason in result["failures"].items():
+        print(f"  {name:31} failed: {reason.splitlines()[0]}")
+    if "best_peer_over_talweg" in result:
+        print(f"  best peer ({result['best_peer']}) / talweg = {result['best_peer_over_talweg']:.2f}")
+
+
+def versions():
+    import onnxruntime
+    import openvino
+    import torch
+
+    found = {"onnxruntime": onnxruntime, "openvino": openvino, "torch": torch}
+    return {name: module.__version__ for name, module in found.items()}
+
+
+def pin(threads):
+    """Keeps this process, and the ones it starts, on as many cores as there are threads."""
+    cores = sorted(os.sched_getaffinity(0))
+    if not 1 <= threads <= len(cores):
+        sys.exit(f"error: --threads {threads}: this machine offers 1 to {len(cores)}")
+    os.sched_setaffinity(0, cores[:threads])
+    os.environ |= {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+
+
+def keep_freed_memory():
+    """Lets malloc reuse large blocks, so that torch's fresh outputs cost no page faults.
+
+    The other peers write to outputs that are allocated once.
+    """
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
+    libc = ctypes.CDLL(None)
+    libc.mallopt(mmap_threshold, 32 << 20)
+    libc.mallopt(trim_threshold, 1 << 30)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ops", nargs="+", default=DEFAULT_OPS, metavar="SPEC[@SCHEDULE]", help="operators to time")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--talweg", type=Path, default=REPOSITORY / "target/release/talweg", metavar="BINARY")
+    parser.add_argument("--no-talweg", action="store_true", help="time the peers only")
+    options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    if not options.no_talweg and not options.talweg.is_file():
+        parser.error(f"{options.talweg} does not exist: run cargo build --release, or pass --no-talweg")
+    return options
+
+
+def main():
+    options = parse_arguments()
+    peers_venv.enter()
+    pin(options.threads)
+    keep_freed_memory()
+    logging.disable(logging.WARNING)
+    import peer_operators
+
+    results = []
+    for op in options.ops:
+        try:
+            results.append(compare(op, options))
+        except peer_operators.SpecError as error:
+            sys.exit(f"error: {error}")
+        if not options.json:
+            print_table(results[-1])
+    if options.json:
+        print(json.dumps({"versions": versions(), "results": results}, indent=2))
+    else:
+        print("\n" + ", ".join(f"{name} {version}" for name, version in versions().items()))
+
+
+if __name__ == "__main__":
+    main()
