@@ -7,11 +7,13 @@
 //! | [`pool`] | the fork-join thread pool behind a kernel's parallel loops |
 //! | [`object_loader`] | turning a compiled object into callable machine code |
 //! | [`externals`], [`relocation`] | its parts: what kernels may call, how addresses are patched in |
+//! | [`capi`] | the C interface, declared in `include/talweg_runtime.h` |
 //! | [`affinity`] | which cores this process may use, and pinning a thread to one |
 
 pub mod abi;
 pub mod affinity;
 pub mod aligned_buffer;
+pub mod capi;
 pub mod externals;
 pub mod object_loader;
 pub mod pool;

@@ -104,7 +104,7 @@ pub fn measure_bandwidth() -> Vec<LevelBandwidth> {
 /// The levels of a machine and the working set that stands for each.
 pub fn working_sets(target: &Target) -> Vec<(&'static str, u64)> {
     let mut sets = vec![("L1", target.l1d / 2), ("L2", target.l2 / 2)];
-    let third = (4 * target.l2).max(4 << 20).min(16 << 20).min(target.l3 / 2);
+    let third = (4 * target.l2).clamp(4 << 20, 16 << 20).min(target.l3 / 2);
     if third > target.l2 {
         sets.push(("L3", third));
     }

@@ -1,0 +1,56 @@
+/* The C interface of talweg's runtime: a thread pool, and loading of compiled kernels. */
+#ifndef TALWEG_RUNTIME_H
+#define TALWEG_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Alignment in bytes of every buffer and workspace handed to a kernel. */
+#define TALWEG_BUFFER_ALIGNMENT 64
+
+/* The body of a parallel loop: iterations begin..end (end excluded) as worker number `worker`. Must not throw. */
+typedef void (*talweg_body)(void *closure, int64_t begin, int64_t end, int64_t worker);
+
+/* How a kernel runs a parallel loop: parallel->run(parallel->ctx, body, closure, n). */
+typedef struct talweg_parallel {
+    void (*run)(void *ctx, talweg_body body, void *closure, int64_t n);
+    void *ctx;
+    int64_t threads;
+} talweg_parallel;
+
+/* A compiled kernel: its tensors, its workspace, and the table for its parallel loops. */
+typedef void (*talweg_kernel)(uint8_t *const *buffers, uint8_t *workspace, const talweg_parallel *parallel);
+
+typedef struct talweg_pool talweg_pool;
+typedef struct talweg_object talweg_object;
+
+/* The text of the last error on this thread; empty if there was none. Valid until the next error. */
+const char *talweg_last_error(void);
+
+/* A pool of `threads` threads, the caller of talweg_pool_run included; NULL on error. */
+talweg_pool *talweg_pool_create(size_t threads);
+/* Joins the threads and frees the pool. NULL is allowed. */
+void talweg_pool_destroy(talweg_pool *pool);
+/* The number of threads; 0 for NULL. */
+size_t talweg_pool_threads(const talweg_pool *pool);
+/* The table to pass to kernels, valid as long as the pool; NULL for NULL. */
+const talweg_parallel *talweg_pool_parallel(const talweg_pool *pool);
+/* Runs `body` on contiguous chunks of 0..n, at most one per thread, and returns when all are done. */
+void talweg_pool_run(const talweg_pool *pool, talweg_body body, void *closure, int64_t n);
+
+/* Loads a position-independent ELF object; the bytes may be freed afterwards. NULL on error. */
+talweg_object *talweg_object_load(const uint8_t *bytes, size_t len);
+/* Unmaps the object. None of its functions may be running or be called again. NULL is allowed. */
+void talweg_object_free(talweg_object *object);
+/* The address of a symbol, to be cast to talweg_kernel for a kernel; NULL, with an error, if there is none. */
+const void *talweg_object_symbol(const talweg_object *object, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
