@@ -86,7 +86,9 @@ pub enum MeasureError {
         text: String,
     },
     /// Somebody else killed the worker; the candidate is not to blame.
-    #[error("the worker was killed from outside in the {stage} with {name} (signal {signal}), perhaps because the machine ran out of memory; measure the candidate again")]
+    #[error(
+        "the worker was killed from outside in the {stage} with {name} (signal {signal}), perhaps because the machine ran out of memory; measure the candidate again"
+    )]
     WorkerLost {
         /// The signal's number.
         signal: i32,
@@ -96,7 +98,9 @@ pub enum MeasureError {
         stage: Stage,
     },
     /// The candidate computes something else than the reference.
-    #[error("wrong result: {output}{at:?} is {got} instead of {expected}, relative error {max_rel_error:.3e} where {tolerance:.3e} is acceptable")]
+    #[error(
+        "wrong result: {output}{at:?} is {got} instead of {expected}, relative error {max_rel_error:.3e} where {tolerance:.3e} is acceptable"
+    )]
     WrongResult {
         /// The output.
         output: String,

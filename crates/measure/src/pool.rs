@@ -190,11 +190,7 @@ impl Measurer {
     }
 
     /// Builds, checks and times candidates. The results stand in the order of the candidates.
-    pub fn measure_batch(
-        &self,
-        task: &Task,
-        candidates: &[Nest],
-    ) -> Vec<Result<Measured, MeasureError>> {
+    pub fn measure_batch(&self, task: &Task, candidates: &[Nest]) -> Vec<Result<Measured, MeasureError>> {
         let mut results = Vec::with_capacity(candidates.len());
         for part in candidates.chunks(SUB_BATCH) {
             for built in self.build_batch(part) {

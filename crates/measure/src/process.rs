@@ -70,10 +70,8 @@ pub(crate) struct Worker {
 impl Worker {
     /// Starts a worker and waits for its hello.
     pub fn start(command: &WorkerCommand, memory_limit: u64) -> Result<Worker, MeasureError> {
-        let spawn_error =
-            |text: String| MeasureError::Spawn { command: command.to_string(), text };
-        let mut child =
-            spawn(command.clone(), memory_limit).map_err(|e| spawn_error(e.to_string()))?;
+        let spawn_error = |text: String| MeasureError::Spawn { command: command.to_string(), text };
+        let mut child = spawn(command.clone(), memory_limit).map_err(|e| spawn_error(e.to_string()))?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {

@@ -37,7 +37,9 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let Some(base) = NonNull::new(base.cast::<u8>()) else { return Err(io::ErrorKind::OutOfMemory.into()) };
+        let Some(base) = NonNull::new(base.cast::<u8>()) else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
         // SAFETY: the range is the mapping made above. Failure only means ordinary pages.
         unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         Ok(Region { base, bytes })

@@ -22,7 +22,9 @@ pub struct Task {
 
 /// A task's data could not be put into shared memory.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot put {bytes} bytes of task data into shared memory: {source}; use smaller arrays or free memory")]
+#[error(
+    "cannot put {bytes} bytes of task data into shared memory: {source}; use smaller arrays or free memory"
+)]
 pub struct TaskError {
     /// The size of all arrays.
     pub bytes: u64,

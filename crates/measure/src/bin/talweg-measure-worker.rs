@@ -51,7 +51,7 @@ fn build(request: &BuildRequest) -> Result<(Kernel, Vec<u8>), String> {
 }
 
 fn parent() -> Result<(), Box<dyn std::error::Error>> {
-    let mut options = MeasureOptions::new(talweg_target::Target { name: "x".into() })?;
+    let mut options = MeasureOptions::new(talweg_target::Target::host())?;
     options.run_timeout = Duration::from_secs(600);
     let args = vec!["worker".into(), directory().display().to_string()];
     options.command = WorkerCommand { program: std::env::current_exe()?, args };

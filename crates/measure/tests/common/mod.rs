@@ -1,4 +1,5 @@
 //! What the tests of the pool share: kernels from C text, a task, a pool on this crate's test worker.
+#![allow(dead_code)]
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -46,21 +47,32 @@ pub struct Workshop {
 impl Workshop {
     pub fn new() -> Workshop {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let unique = format!("talweg-measure-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let unique =
+            format!("talweg-measure-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let directory = std::env::temp_dir().join(unique);
         std::fs::create_dir_all(&directory).unwrap();
         let workshop = Workshop { directory };
         for (name, body) in KERNELS {
-            let source = workshop.path(&format!("{name}.c"));
-            std::fs::write(&source, format!("{PRELUDE}{body}\n}}\n")).unwrap();
-            let status = Command::new("cc")
-                .args(["-c", "-O1", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-o"])
-                .args([workshop.path(&format!("{name}.o")), source])
-                .status();
-            assert!(status.unwrap().success(), "{name}");
+            workshop.kernel(name, body);
         }
         std::fs::write(workshop.path("not_an_object.o"), b"something else").unwrap();
         workshop
+    }
+
+    /// Compiles a kernel's body.
+    pub fn kernel(&self, name: &str, body: &str) {
+        self.kernel_after(name, "", body);
+    }
+
+    /// Compiles a kernel's body behind other definitions.
+    pub fn kernel_after(&self, name: &str, definitions: &str, body: &str) {
+        let source = self.path(&format!("{name}.c"));
+        std::fs::write(&source, format!("{definitions}{PRELUDE}{body}\n}}\n")).unwrap();
+        let status = Command::new("cc")
+            .args(["-c", "-O1", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-o"])
+            .args([self.path(&format!("{name}.o")), source])
+            .status();
+        assert!(status.unwrap().success(), "{name}");
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -69,7 +81,7 @@ impl Workshop {
 
     /// A pool of two build workers with the default settings, changed as asked.
     pub fn measurer(&self, change: impl FnOnce(&mut MeasureOptions)) -> Measurer {
-        let mut options = MeasureOptions::new(talweg_target::Target { name: "x".into() }).unwrap();
+        let mut options = MeasureOptions::new(talweg_target::Target::host()).unwrap();
         options.build_workers = 2;
         options.command = WorkerCommand {
             program: env!("CARGO_BIN_EXE_talweg-measure-worker").into(),
