@@ -12,8 +12,9 @@ use talweg_ir::Nest;
 use talweg_target::Target;
 
 use crate::error::{MeasureError, Stage};
-use crate::process::{Failure, Worker, WorkerCommand};
+use crate::process::{Failure, Worker};
 use crate::sampling::{Samples, Sampling};
+use crate::spawn::WorkerCommand;
 use crate::task::Task;
 use crate::wire::{BuildRequest, Difference, Kernel, Reply, Request, RunRequest};
 

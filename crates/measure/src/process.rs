@@ -1,19 +1,17 @@
 //! One worker process seen from the pool: started, spoken to with a deadline, killed, and its end explained.
 //!
 //! Workers cannot outlive the pool's process: the kernel kills them when it dies, and they exit when their standard
-//! input ends. The kernel ties that signal to the *thread* that started the child, so all workers are started by
-//! one thread that lives as long as the process.
+//! input ends.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::{OnceLock, mpsc};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::crash::OUT_OF_MEMORY_EXIT;
 use crate::error::{MeasureError, Stage, is_own_fault, signal_name};
+use crate::spawn::{WorkerCommand, spawn};
 use crate::wire::{self, Reply, Request};
 
 /// How much of a worker's standard error is kept: its end.
@@ -22,29 +20,6 @@ const STDERR_KEPT: usize = 8 << 10;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a worker may take to die after it closed its pipes.
 const DEATH_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The program that is a worker when started with these arguments.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkerCommand {
-    /// The executable.
-    pub program: PathBuf,
-    /// What makes it call [`worker_main`](crate::worker_main).
-    pub args: Vec<String>,
-}
-
-impl WorkerCommand {
-    /// This very executable with the argument `worker`.
-    pub fn this_program() -> io::Result<WorkerCommand> {
-        Ok(WorkerCommand { program: std::env::current_exe()?, args: vec!["worker".into()] })
-    }
-}
-
-impl std::fmt::Display for WorkerCommand {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.program.display())?;
-        self.args.iter().try_for_each(|a| write!(f, " {a}"))
-    }
-}
 
 /// Why a worker did not answer. It is dead afterwards.
 #[derive(Debug)]
@@ -284,77 +259,6 @@ fn allocated_bytes(pid: u32) -> Option<u64> {
     let line = status.lines().find_map(|l| l.strip_prefix("VmData:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes << 10)
-}
-
-struct SpawnOrder {
-    command: WorkerCommand,
-    memory_limit: u64,
-    reply: mpsc::Sender<io::Result<Child>>,
-}
-
-/// Starts the process on the thread that starts all of them.
-fn spawn(command: WorkerCommand, memory_limit: u64) -> io::Result<Child> {
-    static SPAWNER: OnceLock<mpsc::Sender<SpawnOrder>> = OnceLock::new();
-    let spawner = SPAWNER.get_or_init(|| {
-        let (sender, orders) = mpsc::channel::<SpawnOrder>();
-        // Should the thread not start, the orders are dropped and every caller gets an error.
-        let _ = std::thread::Builder::new().name("worker-spawner".into()).spawn(move || {
-            for order in orders {
-                let child = spawn_here(&order.command, order.memory_limit);
-                if let Err(mpsc::SendError(Ok(mut child))) = order.reply.send(child) {
-                    end(&mut child);
-                }
-            }
-        });
-        sender
-    });
-    let gone = || io::Error::other("the thread that starts workers is gone");
-    let (reply, answer) = mpsc::channel();
-    spawner.send(SpawnOrder { command, memory_limit, reply }).map_err(|_| gone())?;
-    answer.recv().map_err(|_| gone())?
-}
-
-fn spawn_here(command: &WorkerCommand, memory_limit: u64) -> io::Result<Child> {
-    let parent = std::process::id();
-    let mut process = Command::new(&command.program);
-    process
-        .args(&command.args)
-        .env(crate::crash::LIMIT_VARIABLE, memory_limit.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // An interrupt from the keyboard is for the pool, which then takes its workers along.
-        .process_group(0);
-    // SAFETY: between fork and exec the closure only makes system calls that are safe there; it allocates nothing.
-    unsafe {
-        process.pre_exec(move || {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // The parent may have died before the signal was arranged.
-            if libc::getppid() as u32 != parent {
-                libc::_exit(1);
-            }
-            set_limit(libc::RLIMIT_DATA, memory_limit)?;
-            set_limit(libc::RLIMIT_CORE, 0)
-        });
-    }
-    process.spawn()
-}
-
-fn set_limit(resource: libc::__rlimit_resource_t, value: u64) -> io::Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a writable structure of the right type.
-    if unsafe { libc::getrlimit(resource, &mut limit) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    limit.rlim_max = limit.rlim_max.min(value);
-    limit.rlim_cur = limit.rlim_max;
-    // SAFETY: `limit` is a readable structure of the right type.
-    if unsafe { libc::setrlimit(resource, &limit) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 impl Failure {

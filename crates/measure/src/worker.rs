@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use crate::crash;
-use crate::resident::Machine;
+use crate::machine::Machine;
 use crate::wire::{self, BuildRequest, Kernel, Reply, Request};
 
 /// Compiles a nest to a kernel and its object, or says why not.
