@@ -1,5 +1,6 @@
 //! The inner loops of a tape: each step on one block of points.
 
+use crate::elementary;
 use crate::node::{BinaryOp, UnaryOp};
 use crate::tape::{BLOCK, Back, Flow, Op, Step};
 
@@ -11,10 +12,22 @@ pub(crate) struct Lanes(pub [f64; BLOCK]);
 /// Runs all steps on a block; `out` holds as many rows of `width` as the block has points.
 pub(crate) fn forward(steps: &[Step], slots: &mut [Lanes], out: &mut [f64], width: usize) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the feature was just found.
-        return unsafe { forward_avx2(steps, slots, out, width) };
+    {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
+            // SAFETY: the features were just found.
+            return unsafe { forward_avx512(steps, slots, out, width) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature was just found.
+            return unsafe { forward_avx2(steps, slots, out, width) };
+        }
     }
+    forward_any(steps, slots, out, width);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn forward_avx512(steps: &[Step], slots: &mut [Lanes], out: &mut [f64], width: usize) {
     forward_any(steps, slots, out, width);
 }
 
@@ -27,10 +40,22 @@ fn forward_avx2(steps: &[Step], slots: &mut [Lanes], out: &mut [f64], width: usi
 /// Runs the steps backwards on a block: `seed` holds the adjoints of the outputs, row by row.
 pub(crate) fn backward(steps: &[Back], values: &[Lanes], adjoints: &mut [Lanes], seed: &[f64], width: usize) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the feature was just found.
-        return unsafe { backward_avx2(steps, values, adjoints, seed, width) };
+    {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
+            // SAFETY: the features were just found.
+            return unsafe { backward_avx512(steps, values, adjoints, seed, width) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature was just found.
+            return unsafe { backward_avx2(steps, values, adjoints, seed, width) };
+        }
     }
+    backward_any(steps, values, adjoints, seed, width);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn backward_avx512(steps: &[Back], values: &[Lanes], adjoints: &mut [Lanes], seed: &[f64], width: usize) {
     backward_any(steps, values, adjoints, seed, width);
 }
 
@@ -93,8 +118,8 @@ fn forward_any(steps: &[Step], slots: &mut [Lanes], out: &mut [f64], width: usiz
             Op::Select => map3(to, a, b, c, |c, a, b| if c != 0.0 { a } else { b }),
             Op::Unary(op) => match op {
                 UnaryOp::Not => map1(to, a, |a| truth(a == 0.0)),
-                UnaryOp::Log => map1(to, a, f64::ln),
-                UnaryOp::Exp => map1(to, a, f64::exp),
+                UnaryOp::Log => map1(to, a, elementary::ln),
+                UnaryOp::Exp => map1(to, a, elementary::exp),
                 UnaryOp::Sqrt => map1(to, a, f64::sqrt),
                 UnaryOp::Abs => map1(to, a, f64::abs),
             },
@@ -142,6 +167,16 @@ fn flow(mode: Flow, to: &mut Lanes, r: &Reads<'_>, derivative: impl Fn(f64, f64,
         Flow::Stop => {}
         Flow::Set => lanes.for_each(|(to, ((g, v), (a, b)))| *to = part(*g, derivative(*v, *a, *b))),
         Flow::Add => lanes.for_each(|(to, ((g, v), (a, b)))| *to += part(*g, derivative(*v, *a, *b))),
+    }
+}
+
+/// Hands an adjoint on as it is.
+#[inline(always)]
+fn pass(mode: Flow, to: &mut Lanes, r: &Reads<'_>) {
+    match mode {
+        Flow::Stop => {}
+        Flow::Set => *to = *r.adjoint,
+        Flow::Add => to.0.iter_mut().zip(&r.adjoint.0).for_each(|(to, g)| *to += *g),
     }
 }
 
@@ -194,7 +229,7 @@ fn backward_any(steps: &[Back], values: &[Lanes], adjoints: &mut [Lanes], seed: 
                     UnaryOp::Abs => flow(mode, to, &r, |_, a, _| truth(a > 0.0) - truth(a < 0.0)),
                 },
                 (Op::Binary(op), 0) => match op {
-                    BinaryOp::Add | BinaryOp::Mod => flow(mode, to, &r, |_, _, _| 1.0),
+                    BinaryOp::Add | BinaryOp::Mod => pass(mode, to, &r),
                     BinaryOp::Mul => flow(mode, to, &r, |_, _, b| b),
                     BinaryOp::Div | BinaryOp::FloorDiv | BinaryOp::CeilDiv => {
                         flow(mode, to, &r, |_, _, b| 1.0 / b);
@@ -205,7 +240,7 @@ fn backward_any(steps: &[Back], values: &[Lanes], adjoints: &mut [Lanes], seed: 
                     _ => {}
                 },
                 (Op::Binary(op), _) => match op {
-                    BinaryOp::Add => flow(mode, to, &r, |_, _, _| 1.0),
+                    BinaryOp::Add => pass(mode, to, &r),
                     BinaryOp::Mul => flow(mode, to, &r, |_, a, _| a),
                     BinaryOp::Div | BinaryOp::FloorDiv | BinaryOp::CeilDiv => {
                         flow(mode, to, &r, |_, a, b| -(a / b) / b);
@@ -217,6 +252,69 @@ fn backward_any(steps: &[Back], values: &[Lanes], adjoints: &mut [Lanes], seed: 
                     _ => {}
                 },
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every operator once, on slots 0 to 2.
+    fn steps() -> Vec<Step> {
+        use BinaryOp::*;
+        let unary = [UnaryOp::Not, UnaryOp::Log, UnaryOp::Exp, UnaryOp::Sqrt, UnaryOp::Abs].map(Op::Unary);
+        let binary = [Add, Mul, Div, FloorDiv, CeilDiv, Mod, Min, Max, Pow, Lt, Le, Eq, Ne, And, Or];
+        let ops = unary.into_iter().chain(binary.map(Op::Binary)).chain([Op::Select]);
+        ops.zip(3..).map(|(op, to)| Step { op, to, a: 0, b: 1, c: 2 }).collect()
+    }
+
+    fn same(a: &[Lanes], b: &[Lanes]) {
+        for (k, (a, b)) in a.iter().zip(b).enumerate() {
+            for (x, y) in a.0.iter().zip(&b.0) {
+                assert!(
+                    x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan()),
+                    "slot {k}: {x} against {y}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_same_bits() {
+        let steps = steps();
+        let slots = 3 + steps.len();
+        let mut start = vec![Lanes([0.0; BLOCK]); slots];
+        for (k, lanes) in start.iter_mut().take(3).enumerate() {
+            for (lane, v) in lanes.0.iter_mut().enumerate() {
+                *v = ((lane * (k + 3) * 5) % 17) as f64 * 0.75 - 4.5;
+            }
+        }
+        let back: Vec<Back> = steps
+            .iter()
+            .map(|s| Back { value: *s, adjoint: *s, flow: [Flow::Add, Flow::Add, Flow::Stop] })
+            .collect();
+        let mut plain = start.clone();
+        forward_any(&steps, &mut plain, &mut [], 1);
+        let mut adjoints = start.clone();
+        adjoints.iter_mut().skip(3).for_each(|g| g.0.fill(0.625));
+        let mut plain_adjoints = adjoints.clone();
+        backward_any(&back, &plain, &mut plain_adjoints, &[], 1);
+
+        let (mut chosen, mut chosen_adjoints) = (start.clone(), adjoints.clone());
+        forward(&steps, &mut chosen, &mut [], 1);
+        backward(&back, &chosen, &mut chosen_adjoints, &[], 1);
+        same(&plain, &chosen);
+        same(&plain_adjoints, &chosen_adjoints);
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature was just found.
+            unsafe {
+                forward_avx2(&steps, &mut start, &mut [], 1);
+                backward_avx2(&back, &start, &mut adjoints, &[], 1);
+            }
+            same(&plain, &start);
+            same(&plain_adjoints, &adjoints);
         }
     }
 }

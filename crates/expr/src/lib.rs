@@ -13,11 +13,13 @@
 //! | [`parse`] | parsing, the inverse of printing |
 //! | [`tape`] | evaluation and reverse-mode derivatives at many points at once |
 //! | `kernel` | the inner loops of the tape |
-//! | [`derive`] | symbolic derivatives |
+//! | `elementary` | logarithm and exponential that vectorise |
+//! | [`mod@derive`] | symbolic derivatives |
 
 pub mod bounds;
 pub mod build;
 pub mod derive;
+mod elementary;
 mod kernel;
 pub mod lexer;
 pub mod linear;

@@ -2,7 +2,8 @@
 //!
 //! A tape holds every distinct subexpression once, in an order where operands come first. Points are worked on in
 //! blocks of [`BLOCK`], one array of block length for each value, so that every step is a loop the compiler
-//! vectorises. Values are `f64`, and every operator means what [`Expr::eval_real`] means.
+//! vectorises. Values are `f64`, and every operator means what [`Expr::eval_real`] means (`log` and `exp` to within 2
+//! units in the last place).
 //!
 //! # Derivatives
 //!
@@ -478,6 +479,10 @@ mod tests {
         tape.gradient(&[3.0, 4.0], 2, &[9.0, 1.0, 2.0, 9.0, 0.5, 0.0], &mut out, &mut grad, &mut scratch);
         assert_eq!(out, [7.0, 3.0, 3.0, 7.0, 4.0, 4.0]);
         assert_eq!(grad, [3.0, 0.5]);
+        Tape::new(&[], &[])?.gradient(&[], 3, &[], &mut [], &mut [], &mut scratch);
+        let mut out = [0.0; 100];
+        Tape::new(&[Expr::real(2.5)], &[])?.gradient(&[], 100, &[1.0; 100], &mut out, &mut [], &mut scratch);
+        assert_eq!(out, [2.5; 100]);
         Ok(())
     }
 

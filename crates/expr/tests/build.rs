@@ -121,7 +121,7 @@ fn shared_parts_are_visited_once() {
     let mut e = Expr::var("x");
     for k in 0..200 {
         let y = Expr::var(&format!("y{k}"));
-        e = Expr::select(y.lt(&e), e.floor_div(&(y.max(1))), e.clone());
+        e = Expr::select(y.lt(&e), e.floor_div(y.max(1)), e.clone());
     }
     let mut ranges = Ranges::new();
     ranges.set(&Symbol::var("x"), 0, 9);

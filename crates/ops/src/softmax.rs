@@ -9,9 +9,10 @@ use crate::typing::{accumulator, axes, axis_names, convert, fresh, need_float, s
 /// max[i]    = max[j] X[i, j]
 /// exp[i, j] = exp(X[i, j] - max[i])
 /// sum[i]    = sum[j] exp[i, j]
-/// Y[i, j]   = exp[i, j] / sum[i]
+/// inv[i]    = 1 / sum[i]
+/// Y[i, j]   = exp[i, j] * inv[i]
 /// ```
-/// Half floats are computed in f32 and rounded once.
+/// One division a row instead of one an element. Half floats are computed in f32 and rounded once.
 pub fn softmax(dag: &mut Dag, x: TensorId) -> Result<TensorId, OpError> {
     let operator = "softmax";
     let shape = shape_of(dag, x, operator)?;
@@ -39,9 +40,11 @@ pub fn softmax(dag: &mut Dag, x: TensorId) -> Result<TensorId, OpError> {
     });
     let name = fresh(dag, "sum");
     let sum = dag.reduce(&name, &row_axes, Reducer::Sum, &last, |at, red| Scalar::Read(exp, full(at, red)));
+    let name = fresh(dag, "inv");
+    let inv = dag.compute(&name, &row_axes, |at| Scalar::Float(1.0, acc) / Scalar::Read(sum, at.to_vec()));
     let name = fresh(dag, "Y");
     Ok(dag.compute(&name, &all, |at| {
-        let value = Scalar::Read(exp, at.to_vec()) / Scalar::Read(sum, at[..row].to_vec());
+        let value = Scalar::Read(exp, at.to_vec()) * Scalar::Read(inv, at[..row].to_vec());
         convert(value, acc, dtype)
     }))
 }

@@ -552,3 +552,88 @@ impl Drop for Mapping {
 fn memory_error(action: &'static str, bytes: usize) -> LoadError {
     LoadError::Memory { action, bytes, reason: std::io::Error::last_os_error().to_string() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    const TEXT: &str = r#"
+@table = internal constant [4 x float] [float 1.0, float 2.0, float 4.0, float 8.0]
+@state = global i64 7
+declare ptr @memset(ptr, i32, i64)
+declare float @expf(float)
+define float @kernel(ptr %out, i64 %i) {
+  %r = call ptr @memset(ptr %out, i32 0, i64 64)
+  %p = getelementptr float, ptr @table, i64 %i
+  %x = load float, ptr %p
+  %s = load i64, ptr @state
+  %t = add i64 %s, 1
+  store i64 %t, ptr @state
+  %y = call float @expf(float %x)
+  ret float %y
+}
+"#;
+
+    /// Compiles the text above for a triple; `None`, with a printed reason, where there is no LLVM.
+    fn llc(triple: &str) -> Option<Vec<u8>> {
+        for program in ["llc-19", "llc"] {
+            let mut command = Command::new(program);
+            command.args(["-filetype=obj", "-relocation-model=pic", "-o", "-", "-"]);
+            command.arg(format!("-mtriple={triple}")).stdin(Stdio::piped()).stdout(Stdio::piped());
+            if let Ok(mut child) = command.spawn() {
+                child.stdin.take()?.write_all(TEXT.as_bytes()).ok()?;
+                let output = child.wait_with_output().ok()?;
+                assert!(output.status.success());
+                return Some(output.stdout);
+            }
+        }
+        println!("skipped: no `llc` on this machine");
+        None
+    }
+
+    #[test]
+    fn llvm_objects_of_both_machines_link_at_any_base() {
+        for (triple, machine) in
+            [("x86_64-linux-gnu", Machine::X86_64), ("aarch64-linux-gnu", Machine::Aarch64)]
+        {
+            let Some(bytes) = llc(triple) else { return };
+            let file = parse(&bytes).unwrap();
+            assert_eq!(machine_of(&file).unwrap(), machine);
+            let layout = Layout::plan(&file, machine, 4096).unwrap();
+            assert_eq!(layout.stubs.len(), 2, "memset and expf");
+            let mut image = vec![0; layout.bytes as usize];
+            for base in [0x10_0000, 0x7fff_1234_5000] {
+                layout.fill(&file, &mut image, base).unwrap();
+                let symbols = layout.global_symbols(&file);
+                let state = symbols["state"].offset;
+                assert_eq!(image[state..state + 8], 7u64.to_le_bytes());
+                assert!(symbols["kernel"].is_code && !symbols["state"].is_code);
+                let slots: Vec<u64> = layout
+                    .slots
+                    .values()
+                    .map(|&at| u64::from_le_bytes(image[at as usize..][..8].try_into().unwrap()))
+                    .collect();
+                for wanted in [
+                    base + state as u64,
+                    external_address("expf").unwrap(),
+                    external_address("memset").unwrap(),
+                ] {
+                    assert!(slots.contains(&wanted), "{slots:x?} lacks {wanted:x}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn objects_for_another_machine_are_refused() {
+        let other = match Machine::host() {
+            Some(Machine::X86_64) => "aarch64-linux-gnu",
+            _ => "x86_64-linux-gnu",
+        };
+        let Some(bytes) = llc(other) else { return };
+        let error = LoadedObject::load(&bytes).unwrap_err();
+        assert!(matches!(error, LoadError::WrongMachine { .. }), "{error}");
+    }
+}

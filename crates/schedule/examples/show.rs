@@ -1,19 +1,15 @@
-//! Prints the nest of a matmul schedule.
-use talweg_ir::*;
-use talweg_schedule::*;
+//! Prints the default schedule of an operator and its loop nest.
+use talweg_ops::Spec;
+use talweg_schedule::{Schedule, analytic, concrete};
+use talweg_target::Target;
+
 fn main() {
-    let mut d = Dag::new("mm");
-    let a = d.input("A", DType::F32, &[1024, 1024]);
-    let b = d.constant("B", DType::F32, &[1024, 1024]);
-    let c = d.reduce("C", &[("i", 1024), ("j", 1024)], Reducer::Sum, &[("k", 1024)], |x, r| {
-        Scalar::Read(a, vec![x[0].clone(), r[0].clone()]) * Scalar::Read(b, vec![r[0].clone(), x[1].clone()])
-    });
-    d.mark_output(c);
-    let text = std::fs::read_to_string(std::env::args().nth(1).unwrap()).unwrap();
-    let t = Trace::parse(&text).unwrap();
-    let s = Schedule::replay(d, &t).unwrap();
-    let n = s.lower().unwrap();
-    println!("{n}");
-    let n = concrete::concretize(&n, &|_| Some(16)).unwrap();
-    println!("{n}");
+    for text in std::env::args().skip(1) {
+        let dag = Spec::parse(&text).and_then(|s| s.build()).expect("a legal SPEC");
+        println!("{dag}");
+        let trace = analytic::default_trace(&dag, &Target::host());
+        println!("{trace}");
+        let nest = Schedule::replay(dag, &trace).expect("the default is legal").lower().expect("and lowers");
+        println!("{}", concrete::concretize(&nest, &|_| None).expect("no knobs"));
+    }
 }

@@ -8,6 +8,7 @@
 //! | [`lower`] | schedule to loop nest, with knobs left open or substituted, by the same code |
 //! | [`analytic`] | the default schedule of an untuned build |
 //! | [`concrete`] | a nest without knobs made ready for code generation: simplified, tails specialised |
+//! | [`testing`] | random legal schedules for property tests |
 
 pub mod analytic;
 pub mod concrete;
@@ -16,6 +17,7 @@ pub mod lower;
 pub mod primitives;
 pub mod state;
 pub mod step;
+pub mod testing;
 
 pub use error::ScheduleError;
 pub use state::{IterKind, Schedule};

@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 const ACCUMULATORS: u64 = 12;
 #[cfg(not(target_arch = "x86_64"))]
 const ACCUMULATORS: u64 = 24;
-/// Length of one window of [`measure_peak`].
-const WINDOW: Duration = Duration::from_millis(15);
+/// Length of one window of [`measure_peak`]: shorter than a time slice, so that on a busy machine some windows
+/// pass undisturbed.
+const WINDOW: Duration = Duration::from_millis(1);
 /// Windows of [`measure_peak`]; the best counts.
-const WINDOWS: usize = 6;
+const WINDOWS: usize = 100;
 /// Length of the quick [`fma_probe`].
 const PROBE: Duration = Duration::from_micros(150);
 /// Bytes one round of the bandwidth loops handles.
@@ -49,7 +50,7 @@ pub fn measure_peak(threads: usize) -> f64 {
     let rounds = rounds_for(isa, WINDOW);
     let cores = allowed_cores();
     let barrier = Barrier::new(threads);
-    let windows: Vec<Vec<(Instant, Instant)>> = std::thread::scope(|scope| {
+    let times: Vec<Vec<f64>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads)
             .map(|thread| {
                 let (barrier, cores) = (&barrier, &cores);
@@ -58,12 +59,12 @@ pub fn measure_peak(threads: usize) -> f64 {
                         // An unpinned thread still measures, only with more noise.
                         let _ = pin_to_core(core);
                     }
-                    multiply_add(isa, rounds / 4);
+                    multiply_add(isa, rounds);
                     let window = || {
                         barrier.wait();
                         let start = Instant::now();
                         multiply_add(isa, rounds);
-                        (start, Instant::now())
+                        start.elapsed().as_secs_f64().max(1e-9)
                     };
                     (0..WINDOWS).map(|_| window()).collect()
                 })
@@ -71,13 +72,10 @@ pub fn measure_peak(threads: usize) -> f64 {
             .collect();
         handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
     });
-    let flops = (flops_per_round(isa) * rounds) as f64 * windows.len() as f64;
-    let rate = |index: usize| {
-        let start = windows.iter().map(|thread| thread[index].0).min()?;
-        let end = windows.iter().map(|thread| thread[index].1).max()?;
-        Some(flops / (end - start).as_secs_f64().max(1e-9) * 1e-9)
-    };
-    (0..WINDOWS).filter_map(rate).fold(0.0, f64::max)
+    let flops = (flops_per_round(isa) * rounds) as f64 * 1e-9;
+    // Each thread by its own clock, since they leave the barrier one after the other.
+    let rate = |window: usize| times.iter().map(|thread| flops / thread[window]).sum::<f64>();
+    (0..WINDOWS).map(rate).fold(0.0, f64::max)
 }
 
 /// The rate of f32 multiply-adds of this thread over about 150 us, in GFLOP/s: a cheap check, next to a timing
@@ -116,10 +114,11 @@ fn measure_level(level: &str, bytes: u64) -> Option<LevelBandwidth> {
     let isa = usable_isa();
     let mut memory = Memory::new(usize::try_from(bytes).ok()?)?;
     let half = memory.len / 2;
-    // Enough passes for a window that the clock resolves well, at a guessed 20 GB/s.
-    let passes = ((60 << 20) / memory.len).max(1) as u64;
+    // Windows under a millisecond where the set allows, so that some pass undisturbed; the best counts.
+    let passes = ((16 << 20) / memory.len).max(1) as u64;
+    let windows = if memory.len > 16 << 20 { 4 } else { 20 };
     let mut best = [0f64; 3];
-    for _ in 0..4 {
+    for _ in 0..windows {
         for (best, work) in best.iter_mut().zip([Sweep::Read, Sweep::Write, Sweep::Copy]) {
             let start = Instant::now();
             match work {

@@ -193,7 +193,7 @@ impl<'a> Parser<'a> {
             self.lexer.take();
             return Ok(Tall(Scalar::Int(i64::from(word == "true"), DType::Bool), 1));
         }
-        if self.tensors.contains_key(word) {
+        if super::is_plain(word) && self.tensors.contains_key(word) {
             self.lexer.take();
             return Err(self.lexer.unexpected(&format!("`[` and the indices of `{word}`")));
         }

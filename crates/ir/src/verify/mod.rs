@@ -36,9 +36,9 @@
 //! - **N5 constant**: extents of `vectorize` and `unroll` loops are constants, as soon as no knob is involved.
 //! - **N6 nesting**: a `parallel` loop is not inside another, nor inside `vectorize` or `unroll`.
 //! - **N7 race**: different iterations of a `parallel` loop store to different elements of what they share, and do not
-//!   read what another one stores. The verifier refuses what is certainly wrong: a store to a shared buffer whose
-//!   indices, and the conditions around it inside the loop, do not mention the loop variable (unless the loop runs at
-//!   most once). Every other race is found by running the nest in the interpreter.
+//!   read what another one stores. The verifier refuses what is certainly wrong: one statement that stores to one
+//!   element in two iterations, when there is no proof to the contrary and trying the first stores shows two that meet.
+//!   Every other race is found by running the nest in the interpreter.
 //!
 //! Not rules: reading an element of a temp or local before it is stored (the interpreter finds it), and dead code.
 
@@ -46,6 +46,7 @@ mod dag;
 mod linear;
 mod nest;
 mod prove;
+mod race;
 mod types;
 
 use std::fmt;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use talweg_expr::{Expr, Symbol};
+use talweg_expr::{Expr, Symbol, Ty};
 
 use super::prove::Domain;
+use super::race::collision;
 use super::types::{Scope, Shaped, check_binder, check_int, check_shape};
 use super::{Report, Rule, Violation};
 use crate::nest::{Loop, LoopKind, Nest, Pack, Role, Stmt};
@@ -42,7 +43,6 @@ pub fn verify_nest(nest: &Nest) -> Result<(), Vec<Violation>> {
         nest,
         scope: Scope { tensors: &shaped, domain: Domain::default() },
         loops: Vec::new(),
-        conditions: Vec::new(),
         bound: BTreeSet::new(),
         live: Vec::new(),
         report,
@@ -60,8 +60,10 @@ fn pack(p: &Pack, nest: &Nest, report: &mut Report) {
     };
     report.place = format!("pack of `{}`", packed.name);
     if packed.role != Role::Packed || source.role != Role::Const || packed.dtype != source.dtype {
-        let what =
-            format!("fills a {} of {} from a {} of {}", packed.role, packed.dtype, source.role, source.dtype);
+        let what = format!(
+            "fills role {} of {} from role {} of {}",
+            packed.role, packed.dtype, source.role, source.dtype
+        );
         report.add(Rule::Packs, what, "fill a packed buffer from a const of the same type");
     }
     if p.axes.len() != packed.shape.len() || p.indices.len() != source.shape.len() {
@@ -90,9 +92,7 @@ struct Walk<'a> {
     nest: &'a Nest,
     scope: Scope<'a>,
     /// The loops around, outermost first.
-    loops: Vec<(&'a Loop, usize)>,
-    /// The conditions around, outermost first.
-    conditions: Vec<&'a Expr>,
+    loops: Vec<&'a Loop>,
     /// All loop variables seen so far.
     bound: BTreeSet<&'a Symbol>,
     /// Locals alive, each with the number of parallel loops around its allocation.
@@ -102,7 +102,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn place(&mut self, what: String) {
-        let path: Vec<String> = self.loops.iter().map(|(l, _)| format!("{} {}", l.kind, l.var)).collect();
+        let path: Vec<String> = self.loops.iter().map(|l| format!("{} {}", l.kind, l.var)).collect();
         self.report.place = if path.is_empty() { what } else { format!("{}: {what}", path.join(" > ")) };
     }
 
@@ -111,7 +111,7 @@ impl<'a> Walk<'a> {
     }
 
     fn parallel_depth(&self) -> usize {
-        self.loops.iter().filter(|(l, _)| l.kind == LoopKind::Parallel).count()
+        self.loops.iter().filter(|l| l.kind == LoopKind::Parallel).count()
     }
 
     fn block(&mut self, body: &'a [Stmt]) {
@@ -125,9 +125,7 @@ impl<'a> Walk<'a> {
                     for (holds, branch) in [(true, then), (false, otherwise)] {
                         let outside = self.scope.domain.clone();
                         self.scope.domain.assume(condition, holds);
-                        self.conditions.push(condition);
                         self.block(branch);
-                        self.conditions.pop();
                         self.scope.domain = outside;
                     }
                 }
@@ -150,7 +148,7 @@ impl<'a> Walk<'a> {
         if legal
             && matches!(l.kind, LoopKind::Vectorize | LoopKind::Unroll)
             && !domain.involves_knobs(&l.extent)
-            && domain.constant(&l.extent).is_none()
+            && l.extent.as_int().is_none()
         {
             let what = format!("extent `{}` is not constant", l.extent);
             self.report.add(
@@ -160,17 +158,17 @@ impl<'a> Walk<'a> {
             );
         }
         if l.kind == LoopKind::Parallel
-            && let Some((outer, _)) = self
+            && let Some(outer) = self
                 .loops
                 .iter()
-                .find(|(o, _)| matches!(o.kind, LoopKind::Parallel | LoopKind::Vectorize | LoopKind::Unroll))
+                .find(|o| matches!(o.kind, LoopKind::Parallel | LoopKind::Vectorize | LoopKind::Unroll))
         {
             let what = format!("a parallel loop inside the {} loop `{}`", outer.kind, outer.var);
             self.report.add(Rule::Nesting, what, "fuse the loops, or make one serial");
         }
         let outside = self.scope.domain.clone();
         self.scope.domain.bind(&l.var, &l.extent);
-        self.loops.push((l, self.conditions.len()));
+        self.loops.push(l);
         self.block(&l.body);
         self.loops.pop();
         self.scope.domain = outside;
@@ -184,7 +182,7 @@ impl<'a> Walk<'a> {
             return;
         };
         if b.role != Role::Local {
-            let what = format!("`{}` is a {}", b.name, b.role);
+            let what = format!("`{}` has the role {}", b.name, b.role);
             self.report.add(Rule::Locals, what, "allocate locals only");
         }
         if self.live.iter().any(|(l, _)| *l == id) {
@@ -219,7 +217,7 @@ impl<'a> Walk<'a> {
         self.scope.stored(dtype, to, *update, &mut self.report);
         let role = self.nest.buffer(*buffer).role;
         if !matches!(role, Role::Output | Role::Temp | Role::Local) {
-            let what = format!("`{}` is a {role}, which is read only", self.name(*buffer));
+            let what = format!("`{}` has the role {role}, which is read only", self.name(*buffer));
             self.report.add(Rule::Roles, what, "store to an output, a temp or a local");
         }
         self.check_alive(*buffer);
@@ -234,17 +232,13 @@ impl<'a> Walk<'a> {
     }
 
     fn check_race(&mut self, buffer: TensorId, indices: &[Expr]) {
-        let Some((l, outer)) = self.loops.iter().find(|(l, _)| l.kind == LoopKind::Parallel).copied() else {
+        let Some(at) = self.loops.iter().position(|l| l.kind == LoopKind::Parallel) else { return };
+        let known = |s: &Symbol| s.is_knob() || self.scope.domain.binds(s);
+        if indices.iter().any(|e| e.ty() != Ty::Int || !e.symbols().iter().all(known)) {
             return;
-        };
-        let mentioned = indices.iter().chain(self.conditions[outer..].iter().copied());
-        let once = self.scope.domain.constant(&l.extent).is_some_and(|n| n <= 1);
-        if !once && !mentioned.into_iter().any(|e| e.mentions(&l.var)) {
-            let what = format!(
-                "every iteration of parallel `{}` stores to the same elements of `{}`",
-                l.var,
-                self.name(buffer)
-            );
+        }
+        if let Some(found) = collision(&self.scope.domain, at, indices) {
+            let what = format!("{found} of `{}`", self.name(buffer));
             let remedy = "index it by the parallel variable, make it a local, or make the loop serial";
             self.report.add(Rule::Race, what, remedy);
         }

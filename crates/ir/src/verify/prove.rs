@@ -79,6 +79,15 @@ impl Domain {
         self.vars.iter().map(|(_, e)| e)
     }
 
+    /// The variables with their extents, outermost first.
+    pub fn vars(&self) -> &[(Symbol, Expr)] {
+        &self.vars
+    }
+
+    pub fn conditions(&self) -> &[Expr] {
+        &self.conditions
+    }
+
     pub fn ranges(&self) -> &Ranges {
         &self.ranges
     }
@@ -88,19 +97,13 @@ impl Domain {
         self.vars.iter().rposition(|(v, _)| e.mentions(v)).map_or(0, |at| at + 1)
     }
 
-    /// The value of an expression that is the same everywhere.
-    pub fn constant(&self, e: &Expr) -> Option<i64> {
-        let b = e.bounds(&self.ranges);
-        e.as_int().or_else(|| (b.lo == b.hi && b.lo.abs() < 9e15).then_some(b.lo as i64))
-    }
-
     /// Whether an expression, or the extents of its variables, mention knobs.
     pub fn involves_knobs(&self, e: &Expr) -> bool {
         self.closure(e.symbols()).iter().any(Symbol::is_knob)
     }
 
     /// Symbols with all symbols their extents depend on.
-    fn closure(&self, mut symbols: BTreeSet<Symbol>) -> BTreeSet<Symbol> {
+    pub fn closure(&self, mut symbols: BTreeSet<Symbol>) -> BTreeSet<Symbol> {
         for (v, extent) in self.vars.iter().rev() {
             if symbols.contains(v) {
                 symbols.extend(extent.symbols());
@@ -254,5 +257,112 @@ impl Points<'_> {
             self.vars.iter().zip(&self.values).map(|((v, _), x)| format!("{v}={x}")).collect();
         let at = if at.is_empty() { "every point".into() } else { at.join(", ") };
         Some(Verdict::Refuted { at, value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn expr(text: &str) -> Expr {
+        Expr::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"))
+    }
+
+    fn domain(vars: &[(&str, &str)], conditions: &[&str]) -> Domain {
+        let mut out = Domain::default();
+        for (v, extent) in vars {
+            out.bind(&Symbol::var(v), &expr(extent));
+        }
+        for c in conditions {
+            out.assume(&expr(c), true);
+        }
+        out
+    }
+
+    fn proved(domain: &Domain, index: &str, extent: i64) -> bool {
+        let index = expr(index);
+        let above = Expr::int(extent - 1) - &index;
+        domain.cases().iter().all(|c| proves(domain, c, &[&index, &above]))
+    }
+
+    #[test]
+    fn tails_of_any_size_are_proved_without_trying_points() {
+        let tiles = domain(
+            &[
+                ("i0", "ceildiv(1000003, 96)"),
+                ("i1", "ceildiv(min(96, 1000003 - i0 * 96), 7)"),
+                ("i2", "min(7, min(96, 1000003 - i0 * 96) - i1 * 7)"),
+            ],
+            &[],
+        );
+        assert!(proved(&tiles, "i0 * 96 + i1 * 7 + i2", 1_000_003));
+        assert!(!proved(&tiles, "i0 * 96 + i1 * 7 + i2", 1_000_002));
+        let fused = domain(&[("f", "171000 * 16"), ("i", "min(6, 1025999 - f // 16 * 6)")], &[]);
+        assert!(proved(&fused, "f // 16 * 6 + i", 1_025_999));
+        assert!(proved(&fused, "f % 16 * 64", 961));
+        assert!(!proved(&fused, "f % 16 * 64", 960));
+    }
+
+    #[test]
+    fn conditions_are_used_also_through_inner_variables() {
+        let d = domain(&[("i", "1000000"), ("j", "1000000")], &["i + j < 500", "3 <= i || 7 <= j"]);
+        assert!(proved(&d, "i + j - 3", 497));
+        assert!(proved(&d, "i", 500));
+        assert!(!proved(&d, "i + j - 4", 497));
+    }
+
+    /// Expressions over three variables as loop bounds and strides make them.
+    fn indices() -> impl Strategy<Value = Expr> {
+        let leaf = prop_oneof![
+            (-9i64..10).prop_map(Expr::int),
+            prop::sample::select(vec!["a", "b", "c"]).prop_map(Expr::var),
+        ];
+        leaf.prop_recursive(4, 16, 2, |inner| {
+            prop_oneof![
+                (inner.clone(), inner.clone()).prop_map(|(x, y)| x + y),
+                (inner.clone(), -4i64..5).prop_map(|(x, k)| x * k),
+                (inner.clone(), inner.clone()).prop_map(|(x, y)| x * y),
+                (inner.clone(), 1i64..6).prop_map(|(x, k)| x.floor_div(k)),
+                (inner.clone(), 1i64..6).prop_map(|(x, k)| x.ceil_div(k)),
+                (inner.clone(), 1i64..6).prop_map(|(x, k)| x.rem(k)),
+                (inner.clone(), inner.clone()).prop_map(|(x, y)| x.min(y)),
+                (inner.clone(), inner.clone()).prop_map(|(x, y)| x.max(y)),
+                (inner.clone(), inner.clone(), inner).prop_map(|(x, y, z)| Expr::select(x.lt(&y), z, y)),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// What is proved is true at every point.
+        #[test]
+        fn proofs_are_sound(
+            index in indices(),
+            inner in indices(),
+            low in indices(),
+            high in indices(),
+            extent in 1i64..20,
+            or in any::<bool>(),
+        ) {
+            let mut d = domain(&[("a", "5"), ("b", "4")], &[]);
+            let inner = inner.subst(&|s| (s.name() == "c").then(|| Expr::var("b")));
+            d.bind(&Symbol::var("c"), &inner.min(6));
+            let first = low.le(&Expr::var("c"));
+            let second = Expr::var("a").lt(&high);
+            d.assume(&if or { first.or(&second) } else { first.and(&second) }, true);
+            let above = Expr::int(extent - 1) - &index;
+            let proved = d.cases().iter().all(|c| proves(&d, c, &[&index, &above]));
+            let truth = d.try_all(&index_symbols(), &index, &Expr::int(extent));
+            if proved {
+                prop_assert_eq!(truth, Some(Verdict::Proved), "{} in {}", index, extent);
+            }
+        }
+    }
+
+    fn index_symbols() -> BTreeSet<Symbol> {
+        ["a", "b", "c"].map(Symbol::var).into_iter().collect()
     }
 }

@@ -63,7 +63,11 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
         match parts.as_slice() {
             [one] => inside.push(one.clone()),
             [o, i] => {
-                if first && block <= size { outside.push(o.clone()) } else { middle.push(o.clone()) }
+                if first && block <= size {
+                    outside.push(o.clone())
+                } else {
+                    middle.push(o.clone())
+                }
                 inside.push(i.clone());
             }
             [b, o, i] => {

@@ -15,16 +15,16 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let lanes = plan.lanes(stage);
     let vectors = if plan.is_expensive(stage) { 2 } else { VECTORS };
     let parts = plan.split(stage, last, *extent, &[lanes * vectors]);
-    let mut loops: Vec<String> = outer.iter().map(|(n, _)| n.clone()).collect();
+    let mut loops = outer.to_vec();
     if parts.len() == 2 {
-        loops.push(parts[0].clone());
+        loops.push((parts[0].clone(), extent / (lanes * vectors)));
     }
     if let Some(v) = parts.last() {
         plan.vectorize(stage, v);
     }
     let elements: i64 = axes.iter().map(|(_, e)| *e).product();
     if elements >= PARALLEL_FROM
-        && let Some(fused) = plan.fuse(stage, &loops)
+        && let Some(fused) = plan.fuse_for_threads(stage, &loops)
     {
         plan.parallel(stage, &fused);
     }

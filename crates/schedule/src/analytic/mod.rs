@@ -29,12 +29,21 @@ pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
         if plan.is_scheduled(&stage) {
             continue;
         }
-        match plan.kind(&stage) {
-            Kind::Contraction => contraction::schedule(&mut plan, &stage),
-            Kind::Window => window::schedule(&mut plan, &stage),
-            Kind::Rows => rows::schedule(&mut plan, &stage),
-            Kind::Elementwise => elementwise::schedule(&mut plan, &stage),
+        if let Some(reduction) = plan.finishes(&stage) {
+            schedule_one(&mut plan, &reduction);
+        }
+        if !plan.is_scheduled(&stage) {
+            schedule_one(&mut plan, &stage);
         }
     }
     plan.finish()
+}
+
+fn schedule_one(plan: &mut Plan, stage: &str) {
+    match plan.kind(stage) {
+        Kind::Contraction => contraction::schedule(plan, stage),
+        Kind::Window => window::schedule(plan, stage),
+        Kind::Rows => rows::schedule(plan, stage),
+        Kind::Elementwise => elementwise::schedule(plan, stage),
+    }
 }

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use talweg_expr::{Expr, Symbol};
-use talweg_ir::{Compute, Dag, MathOp, Scalar, TensorId};
+use talweg_ir::{ArithOp, Compute, Dag, MathOp, Scalar, TensorId};
 use talweg_target::Target;
 
 use crate::state::Schedule;
 use crate::step::{Step, Trace};
+
+/// Iterations of a parallel loop that share well among the threads of one machine.
+const ENOUGH_FOR_THREADS: i64 = 64;
 
 /// How a stage is best scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +30,7 @@ pub(super) enum Kind {
 pub(super) struct Machine {
     pub vector_bytes: i64,
     pub registers: i64,
-    pub l1: i64,
     pub l2: i64,
-    pub cores: i64,
 }
 
 /// A schedule being planned.
@@ -44,9 +45,7 @@ impl Plan {
         let machine = Machine {
             vector_bytes: i64::from(target.vector_bits / 8).max(4),
             registers: i64::from(target.vector_registers).max(8),
-            l1: (target.l1d as i64).max(16 << 10),
             l2: (target.l2 as i64).max(128 << 10),
-            cores: i64::from(target.cores).max(1),
         };
         Plan { schedule: Schedule::new(dag), machine, done: BTreeSet::new() }
     }
@@ -154,11 +153,31 @@ impl Plan {
                 use MathOp::{Cos, Erf, Exp, Log, Sigmoid, Sin, Tanh};
                 found |= matches!(op, Exp | Log | Tanh | Sigmoid | Erf | Sin | Cos);
             }
-            if let Scalar::Binary(talweg_ir::ArithOp::Pow, ..) = s {
+            if let Scalar::Binary(ArithOp::Pow, ..) = s {
                 found = true;
             }
         });
         found
+    }
+
+    /// Whether the body is long or divides: worth storing rather than computing again for every reader.
+    pub fn is_costly(&self, stage: &str) -> bool {
+        let mut found = self.is_expensive(stage);
+        self.compute(stage).body.visit(&mut |s| {
+            found |= matches!(
+                s,
+                Scalar::Unary(MathOp::Sqrt | MathOp::Rsqrt, _)
+                    | Scalar::Binary(ArithOp::Div | ArithOp::Rem, ..)
+            );
+        });
+        found
+    }
+
+    /// The reduction whose register tile this elementwise stage finishes, when there is one.
+    pub fn finishes(&self, stage: &str) -> Option<String> {
+        let tiled = |p: &String| matches!(self.kind(p), Kind::Contraction | Kind::Window);
+        let mut found = self.producers(stage).into_iter().filter(|p| !self.is_scheduled(p) && tiled(p));
+        found.find(|p| self.epilogue(p).as_deref() == Some(stage))
     }
 
     /// The reader that takes every element of `stage` at the same place, when there is exactly one reader and it is
@@ -197,6 +216,20 @@ impl Plan {
         if loops.len() > 1 {
             self.step(Step::Reorder { stage: stage.to_string(), loops: loops.to_vec() });
         }
+    }
+
+    /// Fuses leading loops until there is enough to share among threads, and gives the name of the result.
+    pub fn fuse_for_threads(&mut self, stage: &str, loops: &[(String, i64)]) -> Option<String> {
+        let mut iterations = 1;
+        let mut together = Vec::new();
+        for (name, extent) in loops {
+            if iterations >= ENOUGH_FOR_THREADS {
+                break;
+            }
+            iterations *= extent;
+            together.push(name.clone());
+        }
+        self.fuse(stage, &together)
     }
 
     /// Fuses neighbouring loops and gives the name of the result.

@@ -45,8 +45,7 @@ fn vectorize_row(plan: &mut Plan, stage: &str) {
     let axes = plan.axes(stage);
     let Some((name, extent)) = reduce.last().or(axes.last()).cloned() else { return };
     let whole = extent <= lanes * REGISTER_VECTORS;
-    let parts =
-        if whole { vec![name] } else { plan.split(stage, &name, extent, &[lanes * VECTORS]) };
+    let parts = if whole { vec![name] } else { plan.split(stage, &name, extent, &[lanes * VECTORS]) };
     if let Some(v) = parts.last() {
         plan.vectorize(stage, v);
     }

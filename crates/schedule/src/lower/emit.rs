@@ -181,9 +181,9 @@ impl Writer<'_> {
 /// The outermost part of an axis alone never reaches the extent it was derived from:
 /// `(ceildiv(n, s) - 1) * s < n`.
 fn starts_inside(axis: &PlacedAxis, sum: &Expr, limit: &Expr) -> bool {
-    axis.parts.first().is_some_and(|p| {
-        *sum == Expr::sym(&p.symbol) * &p.stride && p.extent == limit.ceil_div(&p.stride)
-    })
+    axis.parts
+        .first()
+        .is_some_and(|p| *sum == Expr::sym(&p.symbol) * &p.stride && p.extent == limit.ceil_div(&p.stride))
 }
 
 /// Gives loop variables new names, so that they stay unique in the nest.
