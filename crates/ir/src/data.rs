@@ -386,8 +386,11 @@ pub fn compare(expected: &Array, got: &Array) -> Difference {
         if same {
             continue;
         }
-        let abs = if e.is_finite() && g.is_finite() { (e - g).abs() } else { f64::INFINITY };
-        let rel = if float { abs / e.abs().max(scale) } else { f64::INFINITY };
+        let (abs, rel) = match float {
+            true if e.is_finite() && g.is_finite() => ((e - g).abs(), (e - g).abs() / e.abs().max(scale)),
+            true => (f64::INFINITY, f64::INFINITY),
+            false => (expected.get_i64(at).abs_diff(got.get_i64(at)) as f64, f64::INFINITY),
+        };
         out.max_abs = out.max_abs.max(abs);
         if worst.is_none() || rel > out.max_rel {
             worst = Some(at);

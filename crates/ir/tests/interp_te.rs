@@ -37,7 +37,8 @@ fn ints(a: &Array) -> Vec<i64> {
 #[test]
 fn unary_functions_of_floats() {
     let x = [-1.5f32, -0.5, 0.5, 2.5];
-    let cases: [(MathOp, fn(f64) -> f64); 14] = [
+    type Function = (MathOp, fn(f64) -> f64);
+    let cases: [Function; 14] = [
         (MathOp::Neg, |v| -v),
         (MathOp::Abs, f64::abs),
         (MathOp::Exp, f64::exp),
@@ -372,7 +373,7 @@ fn bad_programs_are_errors() {
     assert!(matches!(&e, InterpError::Open { symbol, .. } if symbol.is_knob()), "{e}");
     let e = check(read(x, &[i.clone(), i.clone()]));
     assert!(matches!(e, InterpError::BadAccess { .. }), "{e}");
-    let e = check(read(x, &[i.clone()]) + Scalar::Int(1, DType::I32));
+    let e = check(read(x, std::slice::from_ref(&i)) + Scalar::Int(1, DType::I32));
     assert!(matches!(e, InterpError::IllTyped { .. }), "{e}");
     let e = check(read(x, &[Expr::int(3).floor_div(&i)]));
     assert!(matches!(e, InterpError::Undefined { .. }), "{e}");
@@ -520,4 +521,32 @@ fn results_do_not_depend_on_threads() {
     let many = eval_dag_all(&dag, &inputs, &EvalOptions { threads: 4 }).unwrap();
     assert_eq!(one.len(), 4);
     assert_eq!(one, many);
+}
+
+#[test]
+fn integer_products_wrap_like_single_operations() {
+    for (da, db, scale) in
+        [(DType::I8, DType::I8, 15), (DType::U8, DType::I8, 15), (DType::I32, DType::I32, 99_991_111)]
+    {
+        let mut dag = Dag::new("matmul");
+        let a = dag.input("a", da, &[3, 40]);
+        let b = dag.input("b", db, &[40, 270]);
+        let c = dag.reduce("c", &[("i", 3), ("j", 270)], Reducer::Sum, &[("k", 40)], |s, r| {
+            let x = read(a, &[s[0].clone(), r[0].clone()]).cast(DType::I32);
+            x * read(b, &[r[0].clone(), s[1].clone()]).cast(DType::I32)
+        });
+        dag.mark_output(c);
+        let scaled = |dtype, shape: &[usize], seed| {
+            let values = ints(&Array::random(dtype, shape, seed));
+            Array::from_i64(dtype, shape, &values.iter().map(|v| v * scale).collect::<Vec<_>>()).unwrap()
+        };
+        let (x, y) = (scaled(da, &[3, 40], 1), scaled(db, &[40, 270], 2));
+        let element = |i: usize, j: usize| {
+            let term = |k: usize| (x.get_i64(i * 40 + k) as i32).wrapping_mul(y.get_i64(k * 270 + j) as i32);
+            i64::from((0..40).fold(0i32, |sum, k| sum.wrapping_add(term(k))))
+        };
+        let want: Vec<i64> = (0..3 * 270).map(|at| element(at / 270, at % 270)).collect();
+        let out = eval_dag(&dag, &[(a, x.clone()), (b, y.clone())]).unwrap();
+        assert_eq!(ints(&out[0].1), want, "{da} {db}");
+    }
 }

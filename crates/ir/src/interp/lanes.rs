@@ -15,13 +15,10 @@ use crate::scalar::ArithOp;
 /// Points evaluated at once.
 pub(crate) const LANES: usize = 256;
 
-/// The elements of a tensor; 16-bit floats are expanded to f32.
+/// The elements of a tensor; 16-bit floats are expanded to f32, small integers and truth values to i32.
 #[derive(Clone, Copy)]
 pub(crate) enum View<'a> {
     F32(&'a [f32]),
-    I8(&'a [i8]),
-    U8(&'a [u8]),
-    Bool(&'a [u8]),
     I32(&'a [i32]),
     I64(&'a [i64]),
 }
@@ -423,9 +420,6 @@ impl<'a> Machine<'a> {
             let n = if out.uniform { 1 } else { self.count };
             match self.views[read.tensor.index()] {
                 Some(View::F32(v)) => gather(v, offset, stride, &mut out.f[..n], f64::from),
-                Some(View::I8(v)) => gather(v, offset, stride, &mut out.i[..n], i64::from),
-                Some(View::U8(v)) => gather(v, offset, stride, &mut out.i[..n], i64::from),
-                Some(View::Bool(v)) => gather(v, offset, stride, &mut out.i[..n], |v| i64::from(v != 0)),
                 Some(View::I32(v)) => gather(v, offset, stride, &mut out.i[..n], i64::from),
                 Some(View::I64(v)) => gather(v, offset, stride, &mut out.i[..n], |v| v),
                 None => return Err(self.missing(read)),
@@ -441,9 +435,6 @@ impl<'a> Machine<'a> {
             let n = if uniform { 1 } else { self.count };
             match self.views[read.tensor.index()] {
                 Some(View::F32(v)) => scatter_gather(v, &flat, &mut out.f[..n], f64::from),
-                Some(View::I8(v)) => scatter_gather(v, &flat, &mut out.i[..n], i64::from),
-                Some(View::U8(v)) => scatter_gather(v, &flat, &mut out.i[..n], i64::from),
-                Some(View::Bool(v)) => scatter_gather(v, &flat, &mut out.i[..n], |v| i64::from(v != 0)),
                 Some(View::I32(v)) => scatter_gather(v, &flat, &mut out.i[..n], i64::from),
                 Some(View::I64(v)) => scatter_gather(v, &flat, &mut out.i[..n], |v| v),
                 None => return Err(self.missing(read)),

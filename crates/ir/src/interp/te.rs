@@ -6,7 +6,7 @@ use std::ops::Range;
 use talweg_expr::{Expr, Symbol};
 
 use super::InterpError;
-use super::dot::{Factor, accumulate};
+use super::dot::{Factor, Term, accumulate};
 use super::lanes::{LANES, Machine, View};
 use super::program::{AffineAccess, Compiler, Node, Operand};
 use super::value::{binary_float, binary_int, start_float, start_int};
@@ -61,7 +61,7 @@ fn evaluate<'a>(
 ) -> Result<Vec<Cow<'a, Array>>, InterpError> {
     let mut operands: Vec<Operand> = Vec::new();
     let mut arrays: Vec<Cow<'a, Array>> = Vec::new();
-    let mut expanded: Vec<Option<Vec<f32>>> = Vec::new();
+    let mut expanded: Vec<Expanded> = Vec::new();
     for id in dag.ids() {
         let tensor = dag.tensor(id);
         let shape = constant_extents(&tensor.name, &tensor.shape)?;
@@ -74,8 +74,7 @@ fn evaluate<'a>(
                 Cow::Borrowed(array)
             }
             Source::Compute(compute) => {
-                let views: Vec<_> =
-                    arrays.iter().zip(&expanded).map(|(a, e)| view(a, e.as_deref())).collect();
+                let views: Vec<_> = arrays.iter().zip(&expanded).map(|(a, e)| view(a, e)).collect();
                 let plan = Plan::new(&tensor.name, compute, tensor.dtype, &shape, &operands)?;
                 let mut out = Array::try_zeros(tensor.dtype, &extents)
                     .map_err(|source| InterpError::Storage { name: tensor.name.clone(), source })?;
@@ -83,8 +82,7 @@ fn evaluate<'a>(
                 Cow::Owned(out)
             }
         };
-        let is_half = matches!(tensor.dtype, DType::F16 | DType::BF16);
-        expanded.push(is_half.then(|| (0..array.len()).map(|at| array.get_f64(at) as f32).collect()));
+        expanded.push(expand(&array));
         arrays.push(array);
         let rank = shape.len();
         operands.push(Operand { name: tensor.name.clone(), dtype: tensor.dtype, rank, shape: Some(shape) });
@@ -123,15 +121,33 @@ pub(crate) fn constant_extents(place: &str, shape: &[Expr]) -> Result<Vec<i64>, 
         .collect()
 }
 
-fn view<'v>(array: &'v Array, expanded: Option<&'v [f32]>) -> Option<View<'v>> {
+/// Elements widened for reading.
+enum Expanded {
+    No,
+    F32(Vec<f32>),
+    I32(Vec<i32>),
+}
+
+fn expand(array: &Array) -> Expanded {
+    let all = 0..array.len();
     match array.dtype() {
-        DType::F32 => array.as_slice().map(View::F32),
-        DType::F16 | DType::BF16 => expanded.map(View::F32),
-        DType::I8 => array.as_slice().map(View::I8),
-        DType::U8 => array.as_slice().map(View::U8),
-        DType::Bool => array.as_slice().map(View::Bool),
-        DType::I32 => array.as_slice().map(View::I32),
-        DType::I64 => array.as_slice().map(View::I64),
+        DType::F16 | DType::BF16 => Expanded::F32(all.map(|at| array.get_f64(at) as f32).collect()),
+        DType::I8 | DType::U8 | DType::Bool => {
+            Expanded::I32(all.map(|at| array.get_i64(at) as i32).collect())
+        }
+        DType::F32 | DType::I32 | DType::I64 => Expanded::No,
+    }
+}
+
+fn view<'v>(array: &'v Array, expanded: &'v Expanded) -> Option<View<'v>> {
+    match expanded {
+        Expanded::F32(v) => Some(View::F32(v)),
+        Expanded::I32(v) => Some(View::I32(v)),
+        Expanded::No => array
+            .as_slice()
+            .map(View::F32)
+            .or_else(|| array.as_slice().map(View::I32))
+            .or_else(|| array.as_slice().map(View::I64)),
     }
 }
 
@@ -147,7 +163,8 @@ struct Plan {
     body: usize,
     /// The variable lanes run along.
     lane: usize,
-    /// The two reads, when the compute sums products of float reads that are never out of bounds.
+    /// The two reads, when the compute sums products of float reads, or of reads cast to i32, that are never out of
+    /// bounds.
     product: Option<[(TensorId, AffineAccess); 2]>,
 }
 
@@ -198,10 +215,10 @@ impl Plan {
         let reducer = compute.reduction.as_ref().map(|r| r.reducer);
         let lane = best_lane(&compute.body, &nodes, &extents, spatial, reducer.is_some(), &vars);
         let product = match &nodes[body] {
-            Node::BinaryFloat(ArithOp::Mul, a, b)
+            Node::BinaryFloat(ArithOp::Mul, a, b) | Node::BinaryInt(ArithOp::Mul, a, b, DType::I32)
                 if reducer == Some(Reducer::Sum) && lane < spatial && extents.len() > spatial =>
             {
-                unchecked(&nodes[*a]).zip(unchecked(&nodes[*b])).map(|(a, b)| [a, b])
+                unchecked(&nodes, *a).zip(unchecked(&nodes, *b)).map(|(a, b)| [a, b])
             }
             _ => None,
         };
@@ -310,23 +327,11 @@ impl Plan {
             return Ok(());
         };
         out.fill(start_float(reducer));
-        let inner = self.extents.len() - 1;
-        let steps = self.extents[inner];
-        if let Some([a, b]) = &self.product {
-            let views = machine.views;
-            let (Some(View::F32(x)), Some(View::F32(y))) = (views[a.0.index()], views[b.0.index()]) else {
-                return Err(InterpError::Missing { name: self.place.clone() });
-            };
-            return self.each_reduction_point(machine, Some(inner), |m| {
-                let factor = |data, access: &AffineAccess| Factor {
-                    data,
-                    offset: access.offset.at(&m.slots),
-                    lane: access.offset.coefficient(self.lane),
-                    step: access.offset.coefficient(inner),
-                };
-                accumulate(out, factor(x, &a.1), factor(y, &b.1), steps as usize);
-                Ok(())
-            });
+        if let Some([a, b]) = &self.product
+            && let (Some(View::F32(x)), Some(View::F32(y))) =
+                (machine.views[a.0.index()], machine.views[b.0.index()])
+        {
+            return self.products(machine, out, (x, &a.1), (y, &b.1));
         }
         let op = reducer.op();
         self.each_reduction_point(machine, None, |m| {
@@ -357,6 +362,15 @@ impl Plan {
             }
             return Ok(());
         };
+        if let Some([a, b]) = &self.product
+            && let (Some(View::I32(x)), Some(View::I32(y))) =
+                (machine.views[a.0.index()], machine.views[b.0.index()])
+        {
+            let mut sums = [0i32; LANES];
+            self.products(machine, &mut sums[..out.len()], (x, &a.1), (y, &b.1))?;
+            out.iter_mut().zip(sums).for_each(|(o, s)| *o = i64::from(s));
+            return Ok(());
+        }
         // Sums and products may wrap once at the end: they agree modulo the width.
         out.fill(start_int(reducer, self.dtype));
         let op = reducer.op();
@@ -370,6 +384,26 @@ impl Plan {
                 return Ok(());
             }
             combine(out, &value.i, value.uniform, op, |op, a, b| self.combine_int(op, a, b));
+            Ok(())
+        })
+    }
+
+    /// Adds the products of two affine reads at every reduction point.
+    fn products<T: Term>(
+        &self,
+        machine: &mut Machine<'_>,
+        out: &mut [T::Sum],
+        (x, a): (&[T], &AffineAccess),
+        (y, b): (&[T], &AffineAccess),
+    ) -> Result<(), InterpError> {
+        let inner = self.extents.len() - 1;
+        self.each_reduction_point(machine, Some(inner), |m| {
+            let offset = |access: &AffineAccess| access.offset.at(&m.slots);
+            let lane = |access: &AffineAccess| access.offset.coefficient(self.lane);
+            let step = |access: &AffineAccess| access.offset.coefficient(inner);
+            let x = Factor { data: x, offset: offset(a), lane: lane(a), step: step(a) };
+            let y = Factor { data: y, offset: offset(b), lane: lane(b), step: step(b) };
+            accumulate(out, x, y, self.extents[inner] as usize);
             Ok(())
         })
     }
@@ -455,13 +489,14 @@ unsafe fn store(dtype: DType, target: *mut u8, base: usize, stride: usize, float
     }
 }
 
-/// The read behind a node, when it is affine and in bounds everywhere.
-fn unchecked(node: &Node) -> Option<(TensorId, AffineAccess)> {
-    match node {
+/// The read behind a node or behind its cast to i32, when it is affine and in bounds everywhere.
+fn unchecked(nodes: &[Node], at: usize) -> Option<(TensorId, AffineAccess)> {
+    match &nodes[at] {
         Node::Read(r) => {
             let access = r.affine.as_ref().filter(|a| a.checks.is_empty())?;
             Some((r.tensor, access.clone()))
         }
+        Node::Wrap(a, DType::I32) => unchecked(nodes, *a),
         _ => None,
     }
 }

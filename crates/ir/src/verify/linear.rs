@@ -5,14 +5,15 @@
 //! same sign is subtracted so often that the atom vanishes; it then suffices to prove the rest.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 
 use talweg_expr::{BinaryOp, Expr, Node};
 
 use super::prove::Domain;
 
 /// An atom with its place in the order of elimination.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Atom {
     /// How deep its innermost variable is bound.
     depth: usize,
@@ -38,7 +39,7 @@ const BUDGET: usize = 2000;
 const MAX_FACTS: usize = 64;
 
 /// `constant + sum(coefficient * atom)`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Linear {
     constant: i128,
     terms: BTreeMap<Atom, i128>,
@@ -104,13 +105,25 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 pub(super) struct Prover<'a> {
     domain: &'a Domain,
     known: Vec<Linear>,
+    /// The conditions contradict each other or the domain: nothing runs here.
+    contradiction: bool,
+    /// Goals that were given up, outside any case.
+    failed: HashSet<Linear>,
+    facts: HashMap<Expr, Rc<Vec<Linear>>>,
     budget: usize,
 }
 
 impl<'a> Prover<'a> {
     /// Knows the domain's variables, that every loop around runs, and the conditions given.
     pub fn new(domain: &'a Domain, conditions: &[Expr]) -> Prover<'a> {
-        let mut prover = Prover { domain, known: Vec::new(), budget: 0 };
+        let mut prover = Prover {
+            domain,
+            known: Vec::new(),
+            contradiction: false,
+            failed: HashSet::new(),
+            facts: HashMap::new(),
+            budget: 0,
+        };
         for extent in domain.extents() {
             let runs = prover.linear(extent).map(|l| l.shifted(-1));
             prover.learn(runs);
@@ -128,17 +141,17 @@ impl<'a> Prover<'a> {
     pub fn never_negative(&mut self, e: &Expr) -> bool {
         self.budget = BUDGET;
         match self.linear(e) {
+            _ if self.contradiction => true,
             Some(goal) => self.prove(goal.reduced(), &mut Vec::new()),
             None => false,
         }
     }
 
     fn learn(&mut self, fact: Option<Linear>) {
-        if let Some(fact) = fact.map(Linear::reduced)
-            && !fact.terms.is_empty()
-            && !self.known.contains(&fact)
-            && self.known.len() < MAX_FACTS
-        {
+        let Some(fact) = fact.map(Linear::reduced) else { return };
+        if fact.terms.is_empty() {
+            self.contradiction |= fact.constant < 0;
+        } else if !self.known.contains(&fact) && self.known.len() < MAX_FACTS {
             self.known.push(fact);
         }
     }
@@ -150,10 +163,10 @@ impl<'a> Prover<'a> {
             let fact = self.known[at].clone();
             at += 1;
             let Some((atom, c)) = fact.innermost() else { continue };
-            for other in self.facts_of_atom(atom) {
+            for other in self.facts_of_atom(atom).iter() {
                 let d = other.terms.get(atom).copied().unwrap_or(0);
                 if d.signum() == -c.signum() {
-                    self.learn(fact.eliminate(c, &other, d, false));
+                    self.learn(fact.eliminate(c, other, d, false));
                 }
             }
         }
@@ -161,31 +174,38 @@ impl<'a> Prover<'a> {
 
     fn prove(&mut self, goal: Linear, cases: &mut Vec<Linear>) -> bool {
         let Some((atom, c)) = goal.innermost() else { return goal.constant >= 0 };
-        if self.budget == 0 {
+        if self.budget == 0 || (cases.is_empty() && self.failed.contains(&goal)) {
             return false;
         }
         self.budget -= 1;
-        let mut facts = self.facts_of_atom(atom);
-        let usable = |f: &&Linear| f.innermost().is_some_and(|(a, _)| a == atom);
-        facts.extend(self.known.iter().chain(cases.iter()).filter(usable).cloned());
-        for fact in &facts {
-            let d = fact.terms.get(atom).copied().unwrap_or(0);
-            if d.signum() == c.signum()
-                && let Some(rest) = goal.eliminate(c, fact, d, true)
-                && self.prove(rest, cases)
-            {
-                return true;
-            }
+        let proved = self.prove_by_facts(&goal, atom, c, cases) || self.prove_by_cases(&goal, atom, c, cases);
+        if !proved && cases.is_empty() {
+            self.failed.insert(goal);
         }
+        proved
+    }
+
+    fn prove_by_facts(&mut self, goal: &Linear, atom: &Atom, c: i128, cases: &mut Vec<Linear>) -> bool {
+        let usable = |f: &&Linear| f.innermost().is_some_and(|(a, _)| a == atom);
+        let learnt: Vec<Linear> = self.known.iter().chain(cases.iter()).filter(usable).cloned().collect();
+        let always = self.facts_of_atom(atom);
+        always.iter().chain(&learnt).any(|fact| {
+            let d = fact.terms.get(atom).copied().unwrap_or(0);
+            d.signum() == c.signum()
+                && goal.eliminate(c, fact, d, true).is_some_and(|rest| self.prove(rest, cases))
+        })
+    }
+
+    fn prove_by_cases(&mut self, goal: &Linear, atom: &Atom, c: i128, cases: &mut Vec<Linear>) -> bool {
         match atom.term.node() {
             Node::Binary(op @ (BinaryOp::Min | BinaryOp::Max), a, b) if (*op == BinaryOp::Min) == (c > 0) => {
                 let smaller =
                     |x: &Expr, y: &Expr| if *op == BinaryOp::Min { y.clone() - x } else { x.clone() - y };
-                self.case(&goal, atom, a, &[smaller(a, b)], cases)
-                    && self.case(&goal, atom, b, &[smaller(b, a)], cases)
+                self.case(goal, atom, a, &[smaller(a, b)], cases)
+                    && self.case(goal, atom, b, &[smaller(b, a)], cases)
             }
             Node::Select(_, a, b) => {
-                self.case(&goal, atom, a, &[], cases) && self.case(&goal, atom, b, &[], cases)
+                self.case(goal, atom, a, &[], cases) && self.case(goal, atom, b, &[], cases)
             }
             _ => false,
         }
@@ -232,8 +252,24 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// What is always true of an atom.
-    fn facts_of_atom(&self, atom: &Atom) -> Vec<Linear> {
+    /// What is always true of an atom; of facts that differ in the constant only, the strongest.
+    fn facts_of_atom(&mut self, atom: &Atom) -> Rc<Vec<Linear>> {
+        if let Some(facts) = self.facts.get(&atom.term) {
+            return facts.clone();
+        }
+        let mut out: Vec<Linear> = Vec::new();
+        for fact in self.all_facts_of_atom(atom).into_iter().map(Linear::reduced) {
+            match out.iter_mut().find(|f| f.terms == fact.terms) {
+                Some(f) => f.constant = f.constant.min(fact.constant),
+                None => out.push(fact),
+            }
+        }
+        let out = Rc::new(out);
+        self.facts.insert(atom.term.clone(), out.clone());
+        out
+    }
+
+    fn all_facts_of_atom(&self, atom: &Atom) -> Vec<Linear> {
         let e = &atom.term;
         let this = self.atom(e);
         let minus = |l: Linear, other: &Linear, by: i128| l.plus(other, -by);

@@ -206,6 +206,9 @@ fn disjuncts(e: &Expr, out: &mut Vec<Expr>) {
             disjuncts(a, out);
             disjuncts(b, out);
         }
+        Node::Binary(BinaryOp::Ne, a, b) if a.ty() == Ty::Int && b.ty() == Ty::Int => {
+            out.extend([a.lt(b), b.lt(a)]);
+        }
         _ => out.push(e.clone()),
     }
 }
@@ -311,6 +314,9 @@ mod tests {
         assert!(proved(&d, "i + j - 3", 497));
         assert!(proved(&d, "i", 500));
         assert!(!proved(&d, "i + j - 4", 497));
+        let d = domain(&[("i", "1000000"), ("j", "1000000")], &["i != 0", "j < 9 && 8 < j || i <= j"]);
+        assert!(proved(&d, "i - 1", 999_999));
+        assert!(proved(&d, "j - 1", 999_999));
     }
 
     /// Expressions over three variables as loop bounds and strides make them.

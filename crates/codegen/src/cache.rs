@@ -1,0 +1,74 @@
+//! Values already computed in the current straight-line code: loads, and results of costly functions.
+
+use std::collections::HashMap;
+
+use talweg_ir::{MathOp, TensorId};
+
+use crate::ops::V;
+use crate::plan::BufferSet;
+
+/// Which elements a load reads: `sum + constant + stride * lane` for the lanes, under a guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LoadKey {
+    pub sum: u32,
+    pub constant: i64,
+    pub stride: i64,
+    pub lanes: u32,
+    pub active: u32,
+    pub guard: u32,
+}
+
+impl LoadKey {
+    /// First and last element relative to the sum.
+    fn span(&self) -> (i64, i64) {
+        let last = self.constant + self.stride * (i64::from(self.active) - 1);
+        (self.constant.min(last), self.constant.max(last))
+    }
+
+    fn may_overlap(&self, other: &LoadKey) -> bool {
+        let ((a, b), (c, d)) = (self.span(), other.span());
+        self.sum != other.sum || (a <= d && c <= b)
+    }
+}
+
+/// What is known to be computed at the current position.
+#[derive(Clone, Default)]
+pub struct Cache<'c> {
+    loads: HashMap<TensorId, HashMap<LoadKey, V<'c>>>,
+    math: HashMap<(MathOp, V<'c>), V<'c>>,
+}
+
+impl<'c> Cache<'c> {
+    pub fn load(&self, buffer: TensorId, key: &LoadKey) -> Option<V<'c>> {
+        self.loads.get(&buffer)?.get(key).copied()
+    }
+
+    pub fn loaded(&mut self, buffer: TensorId, key: LoadKey, value: V<'c>) {
+        self.loads.entry(buffer).or_default().insert(key, value);
+    }
+
+    /// A store to these elements: other loads that may see it are forgotten.
+    pub fn stored(&mut self, buffer: TensorId, key: LoadKey, value: Option<V<'c>>) {
+        let of = self.loads.entry(buffer).or_default();
+        of.retain(|k, _| !k.may_overlap(&key));
+        if let Some(v) = value {
+            of.insert(key, v);
+        }
+    }
+
+    pub fn forget(&mut self, buffer: TensorId) {
+        self.loads.remove(&buffer);
+    }
+
+    pub fn forget_all(&mut self, buffers: &BufferSet) {
+        self.loads.retain(|b, _| !buffers.contains(*b));
+    }
+
+    pub fn math(&self, op: MathOp, of: V<'c>) -> Option<V<'c>> {
+        self.math.get(&(op, of)).copied()
+    }
+
+    pub fn computed(&mut self, op: MathOp, of: V<'c>, value: V<'c>) {
+        self.math.insert((op, of), value);
+    }
+}

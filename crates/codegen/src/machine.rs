@@ -1,0 +1,48 @@
+//! LLVM target machines, one of each kind for each thread that compiles.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Once;
+
+use inkwell::OptimizationLevel;
+use inkwell::targets::{
+    CodeModel, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
+};
+
+use crate::isa::Isa;
+
+thread_local! {
+    static MACHINES: RefCell<HashMap<Isa, Rc<TargetMachine>>> = RefCell::default();
+}
+
+static INITIALISED: Once = Once::new();
+
+/// The calling thread's machine for an instruction set; making one takes longer than compiling a small kernel.
+pub fn machine(isa: &Isa) -> Result<Rc<TargetMachine>, String> {
+    INITIALISED.call_once(|| {
+        let config = InitializationConfig::default();
+        LlvmTarget::initialize_x86(&config);
+        LlvmTarget::initialize_aarch64(&config);
+    });
+    MACHINES.with_borrow_mut(|machines| {
+        if let Some(m) = machines.get(isa) {
+            return Ok(m.clone());
+        }
+        let triple = TargetTriple::create(&isa.triple);
+        let target = LlvmTarget::from_triple(&triple).map_err(|e| e.to_string())?;
+        let machine = target
+            .create_target_machine(
+                &triple,
+                &isa.cpu,
+                &isa.features,
+                OptimizationLevel::Default,
+                RelocMode::PIC,
+                CodeModel::Small,
+            )
+            .ok_or_else(|| format!("no target machine for {}", isa.triple))?;
+        let machine = Rc::new(machine);
+        machines.insert(isa.clone(), machine.clone());
+        Ok(machine)
+    })
+}
