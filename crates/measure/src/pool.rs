@@ -26,6 +26,8 @@ const SUB_BATCH: usize = 64;
 pub struct MeasureOptions {
     /// What candidates are compiled for.
     pub target: Target,
+    /// How they are compiled.
+    pub codegen: talweg_codegen::Options,
     /// Processes that compile at the same time.
     pub build_workers: usize,
     /// Threads of a candidate's parallel loops.
@@ -47,11 +49,12 @@ pub struct MeasureOptions {
 }
 
 impl MeasureOptions {
-    /// The usual settings: one thread, two build workers at most, this program as the worker.
+    /// The usual settings: one thread, a build worker for each core, this program as the worker.
     pub fn new(target: Target) -> std::io::Result<MeasureOptions> {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         Ok(MeasureOptions {
             target,
+            codegen: talweg_codegen::Options::default(),
             build_workers: cores,
             threads: 1,
             build_timeout: Duration::from_secs(15),
@@ -173,10 +176,16 @@ impl Measurer {
 
     /// Starts all workers now, so that the first batch need not wait for them.
     pub fn start(&self) -> Result<(), MeasureError> {
-        for slot in self.build_slots.iter().chain([&self.run_slot]) {
-            lock(slot).ready(&self.options)?;
-        }
-        Ok(())
+        std::thread::scope(|scope| {
+            let slots = self.build_slots.iter().chain([&self.run_slot]);
+            let starts: Vec<_> =
+                slots.map(|slot| scope.spawn(move || lock(slot).ready(&self.options))).collect();
+            let gone = || MeasureError::Spawn {
+                command: self.options.command.to_string(),
+                text: "the thread that waited for it panicked".into(),
+            };
+            starts.into_iter().try_for_each(|start| start.join().unwrap_or_else(|_| Err(gone())))
+        })
     }
 
     /// The process ids of the workers that run at the moment.
@@ -239,7 +248,12 @@ impl Measurer {
     }
 
     fn build_on(&self, slot: &mut Slot, candidate: &Nest) -> Result<Built, MeasureError> {
-        let request = BuildRequest { nest: candidate.to_string(), target: self.target.clone() };
+        let request = BuildRequest {
+            nest: candidate.to_string(),
+            target: self.target.clone(),
+            instruction_limit: self.options.codegen.instruction_limit,
+            verify: self.options.codegen.verify,
+        };
         slot.ready(&self.options)?;
         match slot.call(&self.options, Stage::Build, &Request::Build(request), &[])? {
             (Reply::Built { kernel, seconds }, object) => {

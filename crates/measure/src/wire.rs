@@ -39,6 +39,10 @@ pub struct BuildRequest {
     pub nest: String,
     /// The target's description as JSON.
     pub target: String,
+    /// The code generator gives up beyond this many instructions.
+    pub instruction_limit: usize,
+    /// Whether the code generator checks its own output.
+    pub verify: bool,
 }
 
 /// Where a task's arrays are.
