@@ -1,0 +1,394 @@
+//! When to take samples, how many, and when to stop: the logic of timing, apart from any clock.
+//!
+//! [`sample`] drives a [`Device`], which in a worker is the loaded kernel with the machine's clock and in the tests
+//! a script. After a warm-up it repeats the kernel often enough that one sample is long against the clock's
+//! resolution, and takes samples until their spread is small or the time is used up.
+
+use serde::{Deserialize, Serialize};
+
+/// How to time a kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// Runs the kernel for at least this long before the first sample.
+    pub warm_up_seconds: f64,
+    /// One sample repeats the kernel until it takes at least this long.
+    pub sample_seconds: f64,
+    /// Samples to take before the spread may end the measurement.
+    pub min_samples: u32,
+    /// Samples that end the measurement whatever their spread.
+    pub max_samples: u32,
+    /// Time for all of it. One sample is always taken, however slow the kernel is.
+    pub budget_seconds: f64,
+    /// The measurement ends when [`Samples::spread`] is at most this.
+    pub target_spread: f64,
+    /// Empties the caches before each sample, which is then a single run.
+    pub cold_caches: bool,
+    /// Rejects samples taken while the core was slow.
+    pub gate: Option<Gate>,
+}
+
+impl Default for Sampling {
+    fn default() -> Sampling {
+        Sampling {
+            warm_up_seconds: 1e-3,
+            sample_seconds: 1e-4,
+            min_samples: 7,
+            max_samples: 100,
+            budget_seconds: 0.1,
+            target_spread: 0.02,
+            cold_caches: false,
+            gate: None,
+        }
+    }
+}
+
+/// Rejects a sample unless the core ran at speed before and after it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// The smallest acceptable probe value, as a fraction of the reference.
+    pub min_fraction: f64,
+    /// What the probe yields on an undisturbed core; the best value seen so far when not given.
+    pub reference: Option<f64>,
+    /// After this many rejected samples the gate stays open.
+    pub max_rejected: u32,
+}
+
+impl Default for Gate {
+    fn default() -> Gate {
+        Gate { min_fraction: 0.96, reference: None, max_rejected: 30 }
+    }
+}
+
+/// What is timed: a kernel on a machine with a clock.
+pub trait Device {
+    /// Seconds since some fixed moment.
+    fn now(&mut self) -> f64;
+    /// Runs the kernel that many times.
+    fn run(&mut self, times: u32);
+    /// Empties the caches of what the kernel uses.
+    fn flush(&mut self);
+    /// How fast the core is at this moment, in any unit: larger is faster.
+    fn probe(&mut self) -> f64;
+}
+
+/// Why a measurement ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stop {
+    /// The spread of the samples is small enough.
+    Settled,
+    /// The largest number of samples was taken.
+    Count,
+    /// The time was used up.
+    Budget,
+}
+
+/// The samples of one kernel. There is always at least one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Samples {
+    /// Seconds of one run, one entry for each sample, in the order they were taken.
+    pub seconds: Vec<f64>,
+    /// How many runs each sample is the mean of.
+    pub inner: u32,
+    /// The probe's value for each sample; empty without a gate.
+    pub probes: Vec<f64>,
+    /// Samples thrown away because the core was slow.
+    pub rejected: u32,
+    /// Whether the gate gave up, so that the samples may come from a disturbed machine.
+    pub gate_gave_up: bool,
+    /// Why the measurement ended.
+    pub stop: Stop,
+}
+
+impl Samples {
+    /// The middle sample.
+    pub fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+
+    /// The first quartile: what the kernel takes when little disturbs it, yet no single lucky sample.
+    pub fn low_quantile(&self) -> f64 {
+        self.quantile(0.25)
+    }
+
+    /// The fastest sample.
+    pub fn min(&self) -> f64 {
+        self.quantile(0.0)
+    }
+
+    /// The distance of the quartiles as a fraction of the median.
+    pub fn spread(&self) -> f64 {
+        let median = self.median();
+        if median > 0.0 { (self.quantile(0.75) - self.quantile(0.25)) / median } else { 0.0 }
+    }
+
+    /// The value below which the fraction `q` of the samples lies, interpolated between neighbours.
+    pub fn quantile(&self, q: f64) -> f64 {
+        let mut sorted = self.seconds.clone();
+        sorted.sort_by(f64::total_cmp);
+        let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+        let place = q.clamp(0.0, 1.0) * last as f64;
+        let below = place.floor() as usize;
+        let above = (below + 1).min(last);
+        sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+    }
+}
+
+/// Times the kernel of a device.
+pub fn sample(settings: &Sampling, device: &mut impl Device) -> Samples {
+    let start = device.now();
+    let deadline = start + settings.budget_seconds;
+    let once = warm_up(settings, device, start);
+    let inner = if settings.cold_caches { 1 } else { repeats(settings.sample_seconds, once) };
+    let mut gate = settings.gate.clone().map(OpenGate::new);
+    let mut samples = Samples {
+        seconds: Vec::new(),
+        inner,
+        probes: Vec::new(),
+        rejected: 0,
+        gate_gave_up: false,
+        stop: Stop::Budget,
+    };
+    let mut last_probe = None;
+    loop {
+        if settings.cold_caches {
+            device.flush();
+        }
+        // The probe after one sample is the probe before the next, unless it found the core slow.
+        let before = gate.as_ref().map(|_| last_probe.take().unwrap_or_else(|| device.probe()));
+        let begin = device.now();
+        device.run(inner);
+        let end = device.now();
+        let seconds = (end - begin).max(0.0) / f64::from(inner);
+        let after = gate.as_ref().map(|_| device.probe());
+        let probe = before.zip(after).map(|(before, after)| before.min(after));
+        let passed = match (&mut gate, probe) {
+            (Some(gate), Some(probe)) => gate.passes(probe),
+            _ => true,
+        };
+        let late = device.now() >= deadline;
+        if passed || (late && samples.seconds.is_empty()) {
+            samples.gate_gave_up |= !passed;
+            samples.seconds.push(seconds);
+            samples.probes.extend(probe);
+            last_probe = after;
+        } else {
+            samples.rejected += 1;
+        }
+        let taken = samples.seconds.len() as u32;
+        if taken >= settings.min_samples.max(2) && samples.spread() <= settings.target_spread {
+            samples.stop = Stop::Settled;
+            break;
+        }
+        if taken >= settings.max_samples.max(1) {
+            samples.stop = Stop::Count;
+            break;
+        }
+        if late {
+            break;
+        }
+    }
+    samples.gate_gave_up |= gate.is_some_and(|g| g.gave_up());
+    samples
+}
+
+/// Runs until the warm-up is over; returns the fastest single run seen.
+fn warm_up(settings: &Sampling, device: &mut impl Device, start: f64) -> f64 {
+    let mut fastest = f64::INFINITY;
+    let mut times = 1u32;
+    loop {
+        let begin = device.now();
+        device.run(times);
+        let end = device.now();
+        fastest = fastest.min((end - begin).max(0.0) / f64::from(times));
+        let spent = end - start;
+        if spent >= settings.warm_up_seconds || spent >= settings.budget_seconds {
+            return fastest;
+        }
+        // Doubling keeps the clock out of the way of very short kernels.
+        times = times.saturating_mul(2).min(1 << 20);
+    }
+}
+
+/// How many runs of `once` seconds fill a sample.
+fn repeats(sample_seconds: f64, once: f64) -> u32 {
+    if once <= 0.0 {
+        return 1 << 20;
+    }
+    (sample_seconds / once).ceil().clamp(1.0, f64::from(1 << 20)) as u32
+}
+
+struct OpenGate {
+    settings: Gate,
+    best: f64,
+    rejected: u32,
+}
+
+impl OpenGate {
+    fn new(settings: Gate) -> OpenGate {
+        let best = settings.reference.unwrap_or(0.0);
+        OpenGate { settings, best, rejected: 0 }
+    }
+
+    fn gave_up(&self) -> bool {
+        self.rejected >= self.settings.max_rejected
+    }
+
+    fn passes(&mut self, probe: f64) -> bool {
+        if self.settings.reference.is_none() {
+            self.best = self.best.max(probe);
+        }
+        if self.gave_up() || probe >= self.best * self.settings.min_fraction {
+            return true;
+        }
+        self.rejected += 1;
+        self.gave_up()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel whose time and a core whose speed are given for each call.
+    struct Script<T, P> {
+        clock: f64,
+        calls: Vec<u32>,
+        flushes: u32,
+        seconds: T,
+        probes: u32,
+        speed: P,
+    }
+
+    impl<T: FnMut(usize) -> f64, P: FnMut(u32) -> f64> Device for Script<T, P> {
+        fn now(&mut self) -> f64 {
+            self.clock
+        }
+        fn run(&mut self, times: u32) {
+            self.calls.push(times);
+            self.clock += (self.seconds)(self.calls.len() - 1) * f64::from(times);
+        }
+        fn flush(&mut self) {
+            self.flushes += 1;
+        }
+        fn probe(&mut self) -> f64 {
+            self.probes += 1;
+            self.clock += 1e-5;
+            (self.speed)(self.probes - 1)
+        }
+    }
+
+    fn script<T: FnMut(usize) -> f64, P: FnMut(u32) -> f64>(seconds: T, speed: P) -> Script<T, P> {
+        Script { clock: 5.0, calls: Vec::new(), flushes: 0, seconds, probes: 0, speed }
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-9 * b.abs()
+    }
+
+    #[test]
+    fn steady_kernel_ends_with_the_fewest_samples() {
+        let mut device = script(|_| 3e-6, |_| 1.0);
+        let samples = sample(&Sampling::default(), &mut device);
+        assert_eq!(samples.stop, Stop::Settled);
+        assert_eq!(samples.seconds.len(), 7);
+        assert_eq!(samples.inner, 34);
+        assert!(close(samples.median(), 3e-6));
+        assert!(samples.probes.is_empty() && !samples.gate_gave_up);
+        assert_eq!((device.probes, device.flushes), (0, 0));
+    }
+
+    #[test]
+    fn noise_is_sampled_until_the_count() {
+        let mut device = script(|n| if n % 2 == 0 { 1e-4 } else { 2e-4 }, |_| 1.0);
+        let settings = Sampling { max_samples: 40, budget_seconds: 10.0, ..Sampling::default() };
+        let samples = sample(&settings, &mut device);
+        assert_eq!(samples.stop, Stop::Count);
+        assert_eq!(samples.seconds.len(), 40);
+        assert!(samples.spread() > 0.5);
+        assert!(close(samples.low_quantile(), 1e-4));
+        assert!(close(samples.min(), 1e-4));
+    }
+
+    #[test]
+    fn slow_kernel_is_run_twice_only() {
+        let mut device = script(|_| 3.0, |_| 1.0);
+        let samples = sample(&Sampling::default(), &mut device);
+        assert_eq!(samples.stop, Stop::Budget);
+        assert_eq!(device.calls, [1, 1]);
+        assert!(close(samples.median(), 3.0));
+    }
+
+    #[test]
+    fn cold_samples_are_single_runs_after_a_flush() {
+        let mut device = script(|_| 2e-6, |_| 1.0);
+        let settings = Sampling { cold_caches: true, ..Sampling::default() };
+        let samples = sample(&settings, &mut device);
+        assert_eq!(samples.inner, 1);
+        assert_eq!(device.flushes as usize, samples.seconds.len());
+    }
+
+    #[test]
+    fn a_kernel_below_the_clocks_resolution_is_repeated_many_times() {
+        let mut calls = 0;
+        let mut device = script(
+            move |_| {
+                calls += 1;
+                if calls < 3 { 0.0 } else { 1e-9 }
+            },
+            |_| 1.0,
+        );
+        let samples = sample(&Sampling::default(), &mut device);
+        assert_eq!(samples.inner, 1 << 20);
+        assert!(!samples.seconds.is_empty());
+    }
+
+    #[test]
+    fn samples_of_a_slow_core_are_rejected() {
+        // The fourth sample ends on a slow core; after a rejection there are two new probes for each sample.
+        let mut device = script(|_| 1e-4, |n| if (4..12).contains(&n) { 50.0 } else { 100.0 });
+        let settings = Sampling { warm_up_seconds: 0.0, gate: Some(Gate::default()), ..Sampling::default() };
+        let samples = sample(&settings, &mut device);
+        assert_eq!(samples.rejected, 5);
+        assert!(!samples.gate_gave_up);
+        assert_eq!(samples.probes.len(), samples.seconds.len());
+        assert!(samples.probes.iter().all(|p| *p == 100.0));
+    }
+
+    #[test]
+    fn gate_gives_up_after_its_limit_and_says_so() {
+        let gate = Gate { reference: Some(100.0), max_rejected: 5, ..Gate::default() };
+        let mut device = script(|_| 1e-4, |_| 60.0);
+        let settings = Sampling { gate: Some(gate), ..Sampling::default() };
+        let samples = sample(&settings, &mut device);
+        assert_eq!(samples.stop, Stop::Settled);
+        assert!(samples.gate_gave_up);
+        assert_eq!(samples.rejected, 4);
+    }
+
+    #[test]
+    fn a_gate_that_stays_shut_to_the_end_yields_one_marked_sample() {
+        let gate = Gate { reference: Some(100.0), max_rejected: 1_000_000, ..Gate::default() };
+        let mut device = script(|_| 1e-3, |_| 60.0);
+        let settings = Sampling { gate: Some(gate), budget_seconds: 0.02, ..Sampling::default() };
+        let samples = sample(&settings, &mut device);
+        assert_eq!(samples.seconds.len(), 1);
+        assert!(samples.gate_gave_up);
+        assert_eq!(samples.stop, Stop::Budget);
+    }
+
+    #[test]
+    fn quantiles_interpolate() {
+        let samples = Samples {
+            seconds: vec![4.0, 1.0, 3.0, 2.0],
+            inner: 1,
+            probes: vec![],
+            rejected: 0,
+            gate_gave_up: false,
+            stop: Stop::Count,
+        };
+        assert_eq!(samples.median(), 2.5);
+        assert_eq!(samples.low_quantile(), 1.75);
+        assert_eq!((samples.quantile(0.0), samples.quantile(1.0)), (1.0, 4.0));
+        assert_eq!(samples.spread(), 1.5 / 2.5);
+    }
+}

@@ -1,0 +1,106 @@
+//! Starting worker processes so that they cannot outlive this one.
+//!
+//! The kernel kills a worker when its parent dies. It ties that signal to the *thread* that started the child, so all
+//! workers are started by one thread that lives as long as the process.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{OnceLock, mpsc};
+
+/// The program that is a worker when started with these arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerCommand {
+    /// The executable.
+    pub program: PathBuf,
+    /// What makes it call [`worker_main`](crate::worker_main).
+    pub args: Vec<String>,
+}
+
+impl WorkerCommand {
+    /// This very executable with the argument `worker`.
+    pub fn this_program() -> io::Result<WorkerCommand> {
+        Ok(WorkerCommand { program: std::env::current_exe()?, args: vec!["worker".into()] })
+    }
+}
+
+impl std::fmt::Display for WorkerCommand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.program.display())?;
+        self.args.iter().try_for_each(|a| write!(f, " {a}"))
+    }
+}
+
+struct SpawnOrder {
+    command: WorkerCommand,
+    memory_limit: u64,
+    reply: mpsc::Sender<io::Result<Child>>,
+}
+
+/// Starts the process on the thread that starts all of them.
+pub(crate) fn spawn(command: WorkerCommand, memory_limit: u64) -> io::Result<Child> {
+    static SPAWNER: OnceLock<mpsc::Sender<SpawnOrder>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (sender, orders) = mpsc::channel::<SpawnOrder>();
+        // Should the thread not start, the orders are dropped and every caller gets an error.
+        let _ = std::thread::Builder::new().name("worker-spawner".into()).spawn(move || {
+            for order in orders {
+                let child = spawn_here(&order.command, order.memory_limit);
+                if let Err(mpsc::SendError(Ok(mut child))) = order.reply.send(child) {
+                    // Whoever ordered it is gone.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+            }
+        });
+        sender
+    });
+    let gone = || io::Error::other("the thread that starts workers is gone");
+    let (reply, answer) = mpsc::channel();
+    spawner.send(SpawnOrder { command, memory_limit, reply }).map_err(|_| gone())?;
+    answer.recv().map_err(|_| gone())?
+}
+
+fn spawn_here(command: &WorkerCommand, memory_limit: u64) -> io::Result<Child> {
+    let parent = std::process::id();
+    let mut process = Command::new(&command.program);
+    process
+        .args(&command.args)
+        .env(crate::crash::LIMIT_VARIABLE, memory_limit.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // An interrupt from the keyboard is for the pool, which then takes its workers along.
+        .process_group(0);
+    // SAFETY: between fork and exec the closure only makes system calls that are safe there; it allocates nothing.
+    unsafe {
+        process.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // The parent may have died before the signal was arranged.
+            if libc::getppid() as u32 != parent {
+                libc::_exit(1);
+            }
+            set_limit(libc::RLIMIT_DATA, memory_limit)?;
+            set_limit(libc::RLIMIT_CORE, 0)
+        });
+    }
+    process.spawn()
+}
+
+fn set_limit(resource: libc::__rlimit_resource_t, value: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a writable structure of the right type.
+    if unsafe { libc::getrlimit(resource, &mut limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    limit.rlim_max = limit.rlim_max.min(value);
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `limit` is a readable structure of the right type.
+    if unsafe { libc::setrlimit(resource, &limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
