@@ -1,0 +1,143 @@
+//! Building, checking and timing one operator.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use talweg_ir::{Array, Dag, EvalOptions, InterpError, Source, TensorId, eval_dag_with};
+use talweg_measure::{MeasureError, MeasureOptions, Measurer, Samples, Sampling, Task, TaskError};
+use talweg_target::{Target, measure_peak};
+
+use crate::operator::Operator;
+
+/// How to time an operator.
+#[derive(Clone, Debug)]
+pub struct BenchOptions {
+    /// Threads of its parallel loops.
+    pub threads: usize,
+    /// Empties the caches before each run.
+    pub cold_caches: bool,
+    /// Time for taking samples.
+    pub budget: Duration,
+}
+
+impl Default for BenchOptions {
+    fn default() -> BenchOptions {
+        BenchOptions { threads: 1, cold_caches: false, budget: Duration::from_millis(600) }
+    }
+}
+
+/// Why an operator has no report.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The reference interpreter cannot evaluate the operator.
+    #[error("the reference interpreter fails: {0}")]
+    Reference(#[from] InterpError),
+    /// The arrays do not fit into shared memory.
+    #[error("{0}")]
+    Task(#[from] TaskError),
+    /// Building or running failed, or the result is wrong.
+    #[error("{0}")]
+    Measure(#[from] MeasureError),
+    /// This program cannot be started again as a worker.
+    #[error("cannot find this program to start workers: {0}")]
+    Program(#[from] std::io::Error),
+}
+
+/// What is known about an operator after it was built, checked and timed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The operator.
+    pub spec: String,
+    /// Threads used.
+    pub threads: usize,
+    /// Median time of one run.
+    pub median_us: f64,
+    /// Useful operations per second, in billions.
+    pub gflops: f64,
+    /// Share of `peak_gflops`.
+    pub peak_fraction: f64,
+    /// Largest error against the reference interpreter, relative to the scale of the output.
+    pub max_rel_error: f64,
+    /// Time to generate the machine code.
+    pub compile_ms: f64,
+    /// Peak measured in the same run, by a loop of multiply-adds on as many threads.
+    pub peak_gflops: f64,
+    /// Bytes of inputs, constants and outputs per second, in billions.
+    pub gbytes_per_second: f64,
+    /// Interquartile range of the samples over their median.
+    pub spread: f64,
+    /// How many samples were taken.
+    pub samples: usize,
+    /// Size of the object file.
+    pub object_bytes: usize,
+    /// The largest error that would have been accepted.
+    pub tolerance: f64,
+    /// The machine the code was built for.
+    pub target: String,
+}
+
+/// Random arrays for a DAG's inputs and constants; the same for the same DAG.
+pub fn random_inputs(dag: &Dag) -> Vec<(TensorId, Array)> {
+    let given = dag.ids().filter(|id| !matches!(dag.tensor(*id).source, Source::Compute(_)));
+    let random = |id: TensorId| {
+        let t = dag.tensor(id);
+        let shape: Vec<usize> = t.const_shape().unwrap_or_default().iter().map(|e| *e as usize).collect();
+        (id, Array::random(t.dtype, &shape, u64::from(id.0) + 1))
+    };
+    given.map(random).collect()
+}
+
+/// Inputs and reference outputs of a DAG in shared memory.
+pub fn reference_task(dag: &Dag, tolerance: f64) -> Result<Task, BenchError> {
+    let inputs = random_inputs(dag);
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let outputs = eval_dag_with(dag, &inputs, &EvalOptions { threads })?;
+    fn named<'a>(dag: &'a Dag, arrays: &'a [(TensorId, Array)]) -> Vec<(&'a str, &'a Array)> {
+        arrays.iter().map(|(id, a)| (dag.tensor(*id).name.as_str(), a)).collect()
+    }
+    Ok(Task::new(&named(dag, &inputs), &named(dag, &outputs), tolerance)?)
+}
+
+/// Builds, checks and times an operator in worker processes.
+pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Result<Report, BenchError> {
+    let tolerance = operator.tolerance();
+    let task = reference_task(&operator.dag, tolerance)?;
+    let mut settings = MeasureOptions::new(target.clone())?;
+    settings.threads = options.threads;
+    settings.build_workers = 1;
+    settings.pin = true;
+    settings.run_timeout = options.budget * 4 + Duration::from_secs(30);
+    settings.sampling = Sampling {
+        warm_up_seconds: 0.02,
+        sample_seconds: 5e-4,
+        min_samples: 30,
+        max_samples: 400,
+        budget_seconds: options.budget.as_secs_f64(),
+        target_spread: 0.01,
+        cold_caches: options.cold_caches,
+        gate: None,
+    };
+    let measurer = Measurer::new(settings)?;
+    let before = measure_peak(options.threads);
+    let built = measurer.build(&operator.nest)?;
+    let ran = measurer.run(&task, &built)?;
+    let peak = before.max(measure_peak(options.threads));
+    let median = Samples::median(&ran.samples);
+    let gflops = operator.spec.flops() / median / 1e9;
+    Ok(Report {
+        spec: operator.spec.to_string(),
+        threads: options.threads,
+        median_us: median * 1e6,
+        gflops,
+        peak_fraction: gflops / peak,
+        max_rel_error: ran.difference.map_or(0.0, |d| d.max_rel_error),
+        compile_ms: built.compile_seconds * 1e3,
+        peak_gflops: peak,
+        gbytes_per_second: operator.spec.bytes() / median / 1e9,
+        spread: ran.samples.spread(),
+        samples: ran.samples.seconds.len(),
+        object_bytes: built.object.len(),
+        tolerance,
+        target: target.fingerprint(),
+    })
+}

@@ -1,0 +1,72 @@
+//! `talweg doctor`: what this machine can do, and what would disturb measuring.
+
+use std::fmt::Write;
+
+use clap::Args;
+use serde_json::json;
+use talweg_target::{Target, disturbances, measure_bandwidth, measure_peak};
+
+use super::{Failure, print};
+
+/// Arguments of `talweg doctor`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let target = Target::host();
+    let problems = disturbances();
+    let cores = target.cores.max(1) as usize;
+    let one = measure_peak(1);
+    let all = if cores > 1 { measure_peak(cores) } else { one };
+    let levels = measure_bandwidth();
+    if arguments.json {
+        let object = json!({
+            "target": target,
+            "fingerprint": target.fingerprint(),
+            "peak_gflops": { "1": one, (cores.to_string()): all },
+            "bandwidth": levels.iter().map(|l| json!({
+                "level": l.level, "bytes": l.bytes, "read_gbs": l.read_gbs, "write_gbs": l.write_gbs, "copy_gbs": l.copy_gbs,
+            })).collect::<Vec<_>>(),
+            "disturbances": problems.iter().map(|d| json!({ "what": d.what, "remedy": d.remedy })).collect::<Vec<_>>(),
+        });
+        return print(&format!("{object}\n"));
+    }
+    let mut out = String::new();
+    let kib = |b: u64| if b >= 1 << 20 { format!("{} MiB", b >> 20) } else { format!("{} KiB", b >> 10) };
+    let _ = writeln!(out, "CPU        {} ({} cores)", target.cpu, target.cores);
+    let _ = writeln!(
+        out,
+        "vectors    {:?}: {} bits, {} registers, {} f32 lanes",
+        target.isa,
+        target.vector_bits,
+        target.vector_registers,
+        target.lanes(4)
+    );
+    let _ = writeln!(out, "caches     L1 {}, L2 {}, L3 {}", kib(target.l1d), kib(target.l2), kib(target.l3));
+    let _ = writeln!(out, "features   {}", target.llvm_features);
+    let _ = writeln!(out, "peak       {one:.1} GFLOP/s on one thread, {all:.1} on {cores}");
+    let _ = writeln!(out, "bandwidth  level   set         read      write     copy   (GB/s, one thread)");
+    for l in &levels {
+        let _ = writeln!(
+            out,
+            "           {:<6}  {:<9} {:>7.1}  {:>9.1}  {:>7.1}",
+            l.level,
+            kib(l.bytes as u64),
+            l.read_gbs,
+            l.write_gbs,
+            l.copy_gbs
+        );
+    }
+    if problems.is_empty() {
+        let _ = writeln!(out, "measuring  nothing found that would disturb it");
+    }
+    for p in &problems {
+        let _ = writeln!(out, "disturbs   {}\n           -> {}", p.what, p.remedy);
+    }
+    print(&out)
+}

@@ -1,0 +1,143 @@
+//! `talweg op`: build, check and time one operator.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use talweg::{BenchOptions, Operator, OperatorError, Report, ScheduleSource, bench_operator};
+use talweg_ops::Spec;
+use talweg_target::Target;
+
+use super::{Failure, print};
+
+/// Arguments of `talweg op`.
+#[derive(Args)]
+#[command(after_help = help())]
+pub struct Arguments {
+    /// The operator, for example `matmul:m=1024,n=1024,k=1024`; see the list below.
+    spec: String,
+    /// `default` for the analytic default, or a file with a trace.
+    #[arg(long, value_name = "default|FILE", default_value = "default")]
+    schedule: String,
+    /// Threads of the operator's parallel loops.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    threads: usize,
+    /// Print a stage of the compilation instead of running.
+    #[arg(long, value_enum)]
+    emit: Option<Emit>,
+    /// Compile for this target: `host`, `avx512`, `avx2` or `neon`. Targets this machine cannot run need `--emit`.
+    #[arg(long, default_value = "host")]
+    target: String,
+    /// Time for taking samples, in seconds.
+    #[arg(long, default_value_t = 0.6, value_name = "SECONDS")]
+    budget: f64,
+    /// Empty the caches before each run.
+    #[arg(long)]
+    cold: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where to stop and print.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Emit {
+    /// The tensor expression.
+    Te,
+    /// The schedule's steps.
+    Schedule,
+    /// The loop nest that is compiled.
+    Loops,
+    /// The LLVM code.
+    Llvm,
+    /// The assembly code.
+    Asm,
+}
+
+fn help() -> String {
+    let mut out = String::from("Operators:\n");
+    for o in talweg_ops::operators() {
+        let _ = writeln!(out, "  {}\n      {}", o.example, o.help);
+    }
+    out
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    if arguments.threads == 0 || arguments.threads > cores {
+        return Err(Failure::input(format!(
+            "--threads {} is not possible here; give a number from 1 to {cores}, the cores this process may use",
+            arguments.threads
+        )));
+    }
+    if !(0.001..=3600.0).contains(&arguments.budget) {
+        return Err(Failure::input(format!(
+            "--budget {} is not between 0.001 and 3600 seconds",
+            arguments.budget
+        )));
+    }
+    let target = Target::named(&arguments.target).map_err(Failure::input)?;
+    let spec = Spec::parse(&arguments.spec).map_err(Failure::input)?;
+    let operator =
+        Operator::new(spec, &ScheduleSource::parse(&arguments.schedule), &target).map_err(|e| {
+            if matches!(e, OperatorError::Illegal(_)) { Failure::work(e) } else { Failure::input(e) }
+        })?;
+    if let Some(emit) = arguments.emit {
+        return print(&emitted(&operator, &target, emit)?);
+    }
+    target.can_run_here().map_err(Failure::input)?;
+    let options = BenchOptions {
+        threads: arguments.threads,
+        cold_caches: arguments.cold,
+        budget: Duration::from_secs_f64(arguments.budget),
+    };
+    let report = bench_operator(&operator, &target, &options).map_err(Failure::work)?;
+    if arguments.json {
+        let text = serde_json::to_string(&report).map_err(Failure::work)?;
+        return print(&format!("{text}\n"));
+    }
+    print(&readable(&report, &arguments.schedule))
+}
+
+fn emitted(operator: &Operator, target: &Target, emit: Emit) -> Result<String, Failure> {
+    let options = talweg_codegen::Options::default();
+    Ok(match emit {
+        Emit::Te => format!("{}\n", operator.dag),
+        Emit::Schedule => operator.trace.to_string(),
+        Emit::Loops => format!("{}\n", operator.nest),
+        Emit::Llvm => talweg_codegen::emit_llvm(&operator.nest, target, &options).map_err(Failure::work)?,
+        Emit::Asm => talweg_codegen::emit_asm(&operator.nest, target, &options).map_err(Failure::work)?,
+    })
+}
+
+fn readable(r: &Report, schedule: &str) -> String {
+    let threads = if r.threads == 1 { "1 thread".to_string() } else { format!("{} threads", r.threads) };
+    let time = if r.median_us >= 1000.0 {
+        format!("{:.3} ms", r.median_us / 1000.0)
+    } else {
+        format!("{:.2} us", r.median_us)
+    };
+    let mut out = format!("{}  ({threads}, schedule: {schedule})\n", r.spec);
+    let _ = writeln!(
+        out,
+        "  time     {time}  (median of {} samples, spread {:.1} %)",
+        r.samples,
+        r.spread * 100.0
+    );
+    let _ = writeln!(
+        out,
+        "  speed    {:.1} GFLOP/s, {:.1} % of the {:.1} GFLOP/s measured here; {:.1} GB/s",
+        r.gflops,
+        r.peak_fraction * 100.0,
+        r.peak_gflops,
+        r.gbytes_per_second
+    );
+    let _ = writeln!(
+        out,
+        "  check    largest relative error {:.1e} against the reference interpreter (accepted: {:.1e})",
+        r.max_rel_error, r.tolerance
+    );
+    let _ = writeln!(out, "  compile  {:.1} ms, object of {} bytes", r.compile_ms, r.object_bytes);
+    out
+}

@@ -1,0 +1,41 @@
+//! The command-line tool.
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Finds the fastest program for a tensor operator on this machine.
+#[derive(Parser)]
+#[command(name = "talweg", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Describe this machine: CPU, features, measured peak and bandwidth, and what would disturb measuring.
+    Doctor(commands::doctor::Arguments),
+    /// Build, check and time one operator.
+    Op(commands::op::Arguments),
+    /// Serve a measuring process; started by talweg itself.
+    #[command(hide = true)]
+    Worker,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Op(arguments) => commands::op::run(&arguments),
+        Command::Worker => talweg_measure::worker_main(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
