@@ -49,7 +49,8 @@ impl Machine {
     }
 
     fn try_run(&mut self, request: &RunRequest, object: &[u8]) -> Outcome<Reply> {
-        self.prepare_threads(request.threads.max(1), request.pin)?;
+        let threads = request.threads.max(1);
+        self.prepare_threads(threads, request.pin)?;
         let Some(Threads { pool, .. }) = &self.threads else { return Err(refuse("there are no threads")) };
         let task = self.task.as_mut().filter(|t| t.id == request.task);
         let Some(task) = task else { return Err(refuse("the task is not resident")) };
@@ -62,7 +63,7 @@ impl Machine {
         // one that pays. The object lives to the end of this function.
         let function = unsafe { loaded.kernel(&kernel.symbol) };
         let function = function.map_err(|e| refuse(format!("the object: {e}")))?;
-        let mut call = task.arrange(kernel, function, pool.parallel(), request.threads)?;
+        let mut call = task.arrange(kernel, function, pool.parallel(), threads)?;
 
         call.run(1);
         call.check_guards()?;
