@@ -14,6 +14,8 @@ struct Line([u8; Array::ALIGN]);
 pub struct Array {
     dtype: DType,
     shape: Vec<usize>,
+    /// Number of elements, the product of the extents.
+    len: usize,
     lines: Vec<Line>,
 }
 
@@ -85,7 +87,7 @@ impl Array {
         let mut lines = Vec::new();
         lines.try_reserve_exact(count).map_err(|_| too_large())?;
         lines.resize(count, Line([0; Array::ALIGN]));
-        Ok(Array { dtype, shape: shape.to_vec(), lines })
+        Ok(Array { dtype, shape: shape.to_vec(), len: bytes / dtype.bytes(), lines })
     }
 
     /// An array of zeros.
@@ -155,7 +157,7 @@ impl Array {
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        self.len
     }
 
     /// True when some extent is zero.

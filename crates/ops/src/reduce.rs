@@ -32,6 +32,7 @@ impl ReduceOp {
 }
 
 /// Reduces `x` over `over` (distinct axes); they disappear, or stay with extent 1 when `keep`.
+/// Over no axes at all, the result is `x` itself.
 ///
 /// Sums, means and products of half floats accumulate in f32 and are rounded once; those of bytes are i32. A mean of
 /// integers truncates towards zero.
@@ -62,6 +63,9 @@ pub fn reduce(
         }
     }
     let dtype = dag.tensor(x).dtype;
+    if over.is_empty() {
+        return Ok(x);
+    }
     let (reducer, acc) = match op {
         ReduceOp::Sum | ReduceOp::Mean => (Reducer::Sum, accumulator(dtype)),
         ReduceOp::Prod => (Reducer::Prod, accumulator(dtype)),

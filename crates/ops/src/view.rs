@@ -53,8 +53,8 @@ impl View {
         let mut out = Vec::new();
         for count in &self.parts {
             let mut index = Expr::int(0);
-            for d in at..at + count {
-                index = index * self.extents[d] + axes[d].clone();
+            for (extent, axis) in self.extents.iter().zip(axes).skip(at).take(*count) {
+                index = index * *extent + axis.clone();
             }
             out.push(index);
             at += count;

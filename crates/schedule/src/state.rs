@@ -140,7 +140,7 @@ impl Schedule {
     /// Applies one step; on an error the schedule is as before.
     pub fn apply(&mut self, step: Step) -> Result<(), ScheduleError> {
         let before = self.clone();
-        match self.dispatch(&step) {
+        match self.dispatch(&step).and_then(|()| self.check_parallel_loops()) {
             Ok(()) => {
                 self.trace.steps.push(step);
                 Ok(())

@@ -63,7 +63,7 @@ impl fmt::Display for Step {
 const USAGE: &[(&str, &str)] = &[
     ("split", "split STAGE LOOP [FACTOR, ...]"),
     ("fuse", "fuse STAGE LOOP LOOP ..."),
-    ("reorder", "reorder STAGE LOOP LOOP ..."),
+    ("reorder", "reorder STAGE LOOP ..."),
     ("compute_at", "compute_at STAGE TARGET LOOP"),
     ("inline", "inline STAGE"),
     ("cache_write", "cache_write STAGE"),
@@ -94,7 +94,7 @@ impl Step {
             ("fuse", [stage, loops @ ..]) if loops.len() >= 2 => {
                 Step::Fuse { stage: stage.clone(), loops: loops.to_vec() }
             }
-            ("reorder", [stage, loops @ ..]) if loops.len() >= 2 => {
+            ("reorder", [stage, loops @ ..]) if !loops.is_empty() => {
                 Step::Reorder { stage: stage.clone(), loops: loops.to_vec() }
             }
             ("compute_at", [stage, target, at]) => {

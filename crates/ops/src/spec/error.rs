@@ -12,7 +12,7 @@ pub enum SpecError {
         name: String,
         /// Where it stands.
         column: usize,
-        /// `; did you mean ..?`, or empty.
+        /// ` (did you mean ..?)`, or empty.
         suggestion: String,
         /// All names.
         known: String,
@@ -30,7 +30,7 @@ pub enum SpecError {
         accepted: String,
     },
     /// The operator has no such parameter.
-    #[error("{operator} has no parameter `{name}` (column {column}){suggestion}; it takes {accepted}")]
+    #[error("{operator} has no parameter `{name}` at column {column}{suggestion}; it takes {accepted}")]
     UnknownParameter {
         /// The operator.
         operator: &'static str,
@@ -38,7 +38,7 @@ pub enum SpecError {
         name: String,
         /// Where it stands.
         column: usize,
-        /// `; did you mean ..?`, or empty.
+        /// ` (did you mean ..?)`, or empty.
         suggestion: String,
         /// Its parameters.
         accepted: String,
@@ -86,7 +86,7 @@ pub enum SpecError {
         link: String,
         /// Where it stands.
         column: usize,
-        /// `; did you mean ..?`, or empty.
+        /// ` (did you mean ..?)`, or empty.
         suggestion: String,
         /// All names.
         known: String,

@@ -180,12 +180,15 @@ fn accepted(operator: &OperatorInfo) -> String {
     operator.params.iter().map(show).collect::<Vec<_>>().join(", ")
 }
 
-/// `; did you mean ..?` when a known name is close.
+/// ` (did you mean ..?)` when a known name is close.
 fn suggest(name: &str, known: &[&str]) -> String {
-    let nearest = known.iter().map(|k| (distance(name, k), *k)).min();
-    match nearest {
-        Some((d, k)) if d <= (k.len() / 2).clamp(1, 3) => format!("; did you mean `{k}`?"),
-        _ => String::new(),
+    let close = known.iter().filter_map(|k| {
+        let d = distance(name, k);
+        (d <= (k.len() / 2).clamp(1, 3)).then_some((d, k.len().abs_diff(name.len()), *k))
+    });
+    match close.min() {
+        Some((.., k)) => format!(" (did you mean `{k}`?)"),
+        None => String::new(),
     }
 }
 

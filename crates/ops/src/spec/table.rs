@@ -296,7 +296,9 @@ fn convolution(name: &'static str, help: &'static str, example: &'static str, ki
             for name in &names[3 - rank..] {
                 params.push(window(name, "output padding along one axis", 0, Fallback::Same("op")));
             }
-            params.push(word("form", "phases without guards, or guarded reads", &["phased", "guarded"]));
+            let help = "phases without guards (weights zero-padded to a multiple of the stride; guarded when both \
+                        stride and dilation exceed 1), or guarded reads";
+            params.push(word("form", help, &["phased", "guarded"]));
         }
         _ => {}
     }

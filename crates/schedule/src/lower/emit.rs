@@ -6,7 +6,7 @@ use talweg_expr::{Expr, Symbol};
 use talweg_ir::{Loop, LoopKind, Scalar, Stmt, TensorId};
 
 use super::Lowering;
-use super::place::{PlacedAxis, PlacedStage, split_fusions};
+use super::place::{PlacedAxis, PlacedStage};
 use crate::state::{Attach, IterId, IterKind, Stage};
 
 /// One stage being written.
@@ -15,7 +15,7 @@ struct Writer<'a> {
     id: TensorId,
     stage: &'a Stage,
     placed: &'a PlacedStage,
-    /// Axes and split fused loops: everything whose parts have a common limit.
+    /// Axes and loops that are split again: everything whose parts have a common limit.
     limits: Vec<PlacedAxis>,
     /// The loops around the whole stage.
     around: BTreeSet<Symbol>,
@@ -34,8 +34,7 @@ impl Lowering<'_> {
             }
             _ => BTreeSet::new(),
         };
-        let mut limits: Vec<PlacedAxis> = placed.axes().cloned().collect();
-        limits.extend(split_fusions(stage, &self.schedule.dag.tensor(id).name, placed));
+        let limits = placed.axes().chain(&placed.inner).cloned().collect();
         let reduces = |l: &IterId| stage.iter(*l).kind == IterKind::Reduce;
         let reduction = self.schedule.compute(id).reduction.as_ref();
         let first_reduce =

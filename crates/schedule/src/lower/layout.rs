@@ -1,25 +1,25 @@
 //! The layout of packed constants: one dimension for each loop part their index depends on, outermost first.
+//!
+//! A reader computed inside a loop that reads it by quotients or remainders has indices that are not affine in the
+//! loops; it reads the constant as it is.
 
 use talweg_expr::{Expr, Symbol};
 use talweg_ir::{Buffer, Pack, Role, TensorId};
 
 use super::Lowering;
-use crate::error::ScheduleError;
-
-/// A packed constant and how its reader indexes it.
-pub(crate) struct PackedLayout {
-    pub pack: Pack,
-}
 
 impl Lowering<'_> {
     /// Declares a packed buffer for every pack of the schedule.
-    pub(super) fn declare_packs(&mut self) -> Result<Vec<PackedLayout>, ScheduleError> {
+    pub(super) fn declare_packs(&mut self) -> Vec<Pack> {
         let mut out = Vec::new();
         for (source, reader) in self.schedule.packs.clone() {
             let parts = self.pack_parts(source, reader);
             let tensor = self.schedule.dag.tensor(source);
             let axes: Vec<Symbol> = (0..parts.len()).map(|d| Symbol::var(format!("d{d}"))).collect();
             let read = self.read_over_parts(source, reader);
+            if read.iter().any(|e| e.affine(&parts).is_none()) {
+                continue;
+            }
             let by = |s: &Symbol| parts.iter().position(|p| p == s).map(|at| Expr::sym(&axes[at]));
             let indices = read.iter().map(|e| e.subst(&by)).collect();
             let shape = parts.iter().map(|p| self.placement.parts[p].extent.clone()).collect();
@@ -31,18 +31,18 @@ impl Lowering<'_> {
             });
             let packed = TensorId(self.buffers.len() as u32 - 1);
             let source_buffer = self.buffer_of[source.index()].expect("constants are declared first");
-            out.push(PackedLayout { pack: Pack { packed, source: source_buffer, axes, indices } });
+            out.push(Pack { packed, source: source_buffer, axes, indices });
         }
-        Ok(out)
+        out
     }
 
     /// The packed buffer a reader uses instead of a constant.
     pub(super) fn packed_buffer(&self, source: TensorId, reader: TensorId) -> Option<TensorId> {
-        self.schedule.packs.contains(&(source, reader)).then(|| {
-            let name = format!("{}.packed", self.schedule.dag.tensor(source).name);
-            let at = self.buffers.iter().position(|b| b.name == name).expect("packs are declared first");
-            TensorId(at as u32)
-        })
+        if !self.schedule.packs.contains(&(source, reader)) {
+            return None;
+        }
+        let name = format!("{}.packed", self.schedule.dag.tensor(source).name);
+        self.buffers.iter().position(|b| b.name == name).map(|at| TensorId(at as u32))
     }
 
     /// The indices by which `reader` reads `source`, over part symbols.

@@ -44,7 +44,7 @@ impl Schedule {
                 Source::Compute(_) => {}
             }
         }
-        let packs = l.declare_packs()?;
+        let packs = l.declare_packs();
         for id in &self.order {
             match self.stages[id.index()].as_ref().map(|s| &s.attach) {
                 Some(Attach::Root) if !self.dag.tensor(*id).output => l.declare(*id, Role::Temp),
@@ -58,7 +58,6 @@ impl Schedule {
                 body.extend(l.emit_stage(*id));
             }
         }
-        let packs = packs.into_iter().map(|p| p.pack).collect();
         Ok(Nest { name: self.dag.name.clone(), buffers: l.buffers, packs, body })
     }
 }

@@ -54,6 +54,8 @@ impl PlacedAxis {
 pub(crate) struct PlacedStage {
     pub space: Vec<PlacedAxis>,
     pub reduce: Vec<PlacedAxis>,
+    /// Fused loops and split parts that are split again: their parts must stay below the extent of what was split.
+    pub inner: Vec<PlacedAxis>,
     /// Variable and static extent of each leaf loop, outermost first.
     pub loops: Vec<(Symbol, Expr)>,
 }
@@ -142,10 +144,7 @@ impl Placement {
         for (kind, at, axis, base, tile) in roots {
             let mut parts = Vec::new();
             walk.parts(walk.root(kind, at), &Expr::int(1), &mut parts);
-            for p in &parts {
-                self.set_range(&p.symbol, &p.extent);
-                self.parts.insert(p.symbol.clone(), p.clone());
-            }
+            self.register(&parts);
             let placed_axis =
                 PlacedAxis { symbol: axis.symbol.clone(), base, tile, limit: axis.extent.clone(), parts };
             match kind {
@@ -153,7 +152,16 @@ impl Placement {
                 IterKind::Reduce => placed.reduce.push(placed_axis),
             }
         }
+        placed.inner = walk.inner_splits();
+        placed.inner.iter().for_each(|a| self.register(&a.parts));
         self.stages.insert(stage.tensor, placed);
+    }
+
+    fn register(&mut self, parts: &[Part]) {
+        for p in parts {
+            self.set_range(&p.symbol, &p.extent);
+            self.parts.insert(p.symbol.clone(), p.clone());
+        }
     }
 
     fn set_range(&mut self, symbol: &Symbol, extent: &Expr) {
@@ -250,38 +258,20 @@ impl Walk<'_> {
             loops,
         });
     }
-}
 
-/// The fused loops of a stage that are split again: their parts must stay below the fused extent.
-pub(super) fn split_fusions(stage: &Stage, name: &str, placed: &PlacedStage) -> Vec<PlacedAxis> {
-    let mut walk = Walk { stage, name, extents: BTreeMap::new() };
-    for a in placed.axes() {
-        let kind = if placed.space.iter().any(|s| s.symbol == a.symbol) {
-            IterKind::Space
-        } else {
-            IterKind::Reduce
-        };
-        let list = if kind == IterKind::Space { &placed.space } else { &placed.reduce };
-        let at = list.iter().position(|x| x.symbol == a.symbol).expect("the axis is listed");
-        let root = walk.root(kind, at);
-        walk.extents.insert(root, a.tile.clone());
-    }
-    let mut out = Vec::new();
-    for at in 0..stage.iters.len() {
-        let id = IterId(at);
-        let iter = stage.iter(id);
-        if matches!(iter.origin, Origin::Fused { .. }) && matches!(iter.fate, Fate::Split { .. }) {
+    /// Loops that are no axes and are split: each as an axis of its own.
+    fn inner_splits(&mut self) -> Vec<PlacedAxis> {
+        let mut out = Vec::new();
+        for id in (0..self.stage.iters.len()).map(IterId) {
+            let iter = self.stage.iter(id);
+            if matches!(iter.origin, Origin::Axis(_)) || !matches!(iter.fate, Fate::Split { .. }) {
+                continue;
+            }
             let mut parts = Vec::new();
-            walk.parts(id, &Expr::int(1), &mut parts);
-            let extent = walk.extent(id);
-            out.push(PlacedAxis {
-                symbol: walk.variable(id),
-                base: Expr::int(0),
-                tile: extent.clone(),
-                limit: extent,
-                parts,
-            });
+            self.parts(id, &Expr::int(1), &mut parts);
+            let (symbol, tile) = (self.variable(id), self.extent(id));
+            out.push(PlacedAxis { symbol, base: Expr::int(0), tile: tile.clone(), limit: tile, parts });
         }
+        out
     }
-    out
 }

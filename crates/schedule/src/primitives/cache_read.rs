@@ -7,13 +7,13 @@
 //! ```
 //!
 //! With `compute_at A.cache C LOOP` the copy becomes a small contiguous block near the loop that uses it. Legal for any
-//! tensor the reader reads; the copy is named `TENSOR.cache`.
+//! tensor the reader reads that is not computed at a loop; the copy is named `TENSOR.cache`.
 
 use talweg_expr::{Expr, Symbol};
 use talweg_ir::{Axis, Compute, Scalar};
 
 use crate::error::Refusal;
-use crate::state::Schedule;
+use crate::state::{Attach, Schedule};
 
 impl Schedule {
     pub(super) fn cache_read(&mut self, tensor: &str, reader: &str) -> Result<(), Refusal> {
@@ -21,6 +21,11 @@ impl Schedule {
         let to = self.find_stage(reader)?;
         if !self.readers(source).contains(&to) {
             return Err(format!("`{reader}` does not read `{tensor}`"));
+        }
+        if self.stages[source.index()].as_ref().is_some_and(|s| s.attach != Attach::Root) {
+            return Err(format!(
+                "`{tensor}` is computed at a loop already; `cache_read` comes before `compute_at`"
+            ));
         }
         if self.packs.contains(&(source, to)) {
             return Err(format!("`{tensor}` is packed for `{reader}` already; one of the two is enough"));

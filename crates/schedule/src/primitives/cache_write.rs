@@ -27,11 +27,7 @@ impl Schedule {
         *self.compute_mut(id) = Compute { axes, reduction: None, body: Scalar::Read(local, indices) };
         let fresh = Stage::new(id, self.compute(id));
         *self.stage_mut(id) = fresh;
-        for (_, reader) in &mut self.packs {
-            if *reader == id {
-                *reader = local;
-            }
-        }
+        self.move_packs(id, local);
         Ok(())
     }
 }

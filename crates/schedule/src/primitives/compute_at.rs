@@ -70,6 +70,21 @@ impl Schedule {
         self.order.iter().copied().filter(attached).collect()
     }
 
+    /// Refuses when a stage is computed at one of these loops, which is about to vanish.
+    pub(super) fn check_not_attached(&self, id: TensorId, leaves: &[IterId]) -> Result<(), Refusal> {
+        for child in self.attached_to(id) {
+            if let Attach::At(_, at) = self.stage(child).attach
+                && leaves.contains(&at)
+            {
+                let (child, at) = (&self.dag.tensor(child).name, &self.stage(id).iter(at).name);
+                return Err(format!(
+                    "`{child}` is computed at loop `{at}`; split and fuse before `compute_at`"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses when a stage is computed at `leaf` or at a loop inside it.
     pub(super) fn check_nothing_inside(&self, id: TensorId, leaf: IterId) -> Result<(), Refusal> {
         let s = self.stage(id);

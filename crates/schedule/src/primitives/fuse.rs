@@ -6,7 +6,8 @@
 //! for a_b in 0..n * m { S(a_b // m, a_b % m) }
 //! ```
 //!
-//! Legal when the loops are neighbours in the given order and all of one kind (space or reduction).
+//! Legal when the loops are neighbours in the given order and all of one kind (space or reduction), and no stage is computed at
+//! one of them.
 
 use talweg_ir::LoopKind;
 
@@ -17,6 +18,7 @@ impl Schedule {
     pub(super) fn fuse(&mut self, stage: &str, loops: &[String]) -> Result<(), Refusal> {
         let id = self.find_stage(stage)?;
         let ids: Vec<IterId> = loops.iter().map(|l| self.find_leaf(id, l)).collect::<Result<_, _>>()?;
+        self.check_not_attached(id, &ids)?;
         let s = self.stage_mut(id);
         let at = s.leaves.iter().position(|l| *l == ids[0]).expect("find_leaf found it");
         if s.leaves.get(at..at + ids.len()) != Some(ids.as_slice()) {

@@ -4,7 +4,8 @@
 //! B[i] = f(A[i]);  C[i] = g(B[i + 1])   ->   C[i] = g(f(A[i + 1]))
 //! ```
 //!
-//! Legal for a stage that is neither an output nor a reduction, and is not packed or computed at a loop.
+//! Legal for a stage that is neither an output nor a reduction, reads no packed constant and is not
+//! computed at a loop.
 
 use talweg_expr::{Expr, Symbol};
 use talweg_ir::Scalar;
@@ -21,6 +22,10 @@ impl Schedule {
         }
         if compute.reduction.is_some() {
             return Err(format!("`{stage}` is a reduction; only elementwise stages can be inlined"));
+        }
+        if let Some((packed, _)) = self.packs.iter().find(|(_, reader)| *reader == id) {
+            let packed = &self.dag.tensor(*packed).name;
+            return Err(format!("`{packed}` is packed for `{stage}`; inline before `pack`"));
         }
         if self.stage(id).attach != Attach::Root {
             return Err(format!("`{stage}` is computed at a loop already; inline it before `compute_at`"));

@@ -10,12 +10,21 @@
 //! it contiguously; where tiles overshoot the extent it holds zeros that are never read. Loops may still be scheduled
 //! afterwards. Legal for a constant that the reader reads once and nobody else reads, by indices affine in its loops.
 
-use talweg_ir::Source;
+use talweg_ir::{Source, TensorId};
 
 use crate::error::Refusal;
 use crate::state::Schedule;
 
 impl Schedule {
+    /// A stage's body has moved to another stage: so have its packed constants.
+    pub(super) fn move_packs(&mut self, from: TensorId, to: TensorId) {
+        for (_, reader) in &mut self.packs {
+            if *reader == from {
+                *reader = to;
+            }
+        }
+    }
+
     pub(super) fn pack(&mut self, tensor: &str, reader: &str) -> Result<(), Refusal> {
         let source = self.find_tensor(tensor)?;
         let to = self.find_stage(reader)?;

@@ -42,13 +42,14 @@ impl Schedule {
         // Each reduction axis as a sum over its split parts, each part with its extent.
         let mut values = Vec::new();
         let mut parts: Vec<(IterId, Axis)> = Vec::new();
+        let mut limits: Vec<(Expr, Expr)> = Vec::new();
         for (at, a) in reduction.axes.iter().enumerate() {
             let root = s
                 .iters
                 .iter()
                 .position(|i| i.kind == IterKind::Reduce && i.origin == Origin::Axis(at))
                 .expect("every axis has its loop");
-            values.push(unfold(&s, root, &a.extent, &mut parts));
+            values.push(unfold(&s, root, &a.extent, &mut parts, &mut limits));
         }
         parts.sort_by_key(|(p, _)| s.leaves.iter().position(|l| l == p));
         let by = |symbol: &Symbol| {
@@ -86,20 +87,29 @@ impl Schedule {
         };
         let fresh = Stage::new(id, self.compute(id));
         *self.stage_mut(id) = fresh;
+        self.move_packs(id, rf);
         Ok(())
     }
 }
 
-/// The value of a loop as a sum over its leaf parts; the parts are collected with their extents.
-fn unfold(s: &Stage, at: usize, extent: &Expr, parts: &mut Vec<(IterId, Axis)>) -> Expr {
+/// The value of a loop as a sum over its leaf parts. Collects the parts with their extents, and for every split the
+/// value that must stay below an extent.
+fn unfold(
+    s: &Stage,
+    at: usize,
+    extent: &Expr,
+    parts: &mut Vec<(IterId, Axis)>,
+    limits: &mut Vec<(Expr, Expr)>,
+) -> Expr {
     match &s.iters[at].fate {
         Fate::Split { parts: inner, factors } => {
             let mut value = Expr::int(0);
             for (level, part) in inner.iter().enumerate() {
                 let stride = factors[level..].iter().fold(Expr::int(1), |p, f| p * f);
                 let extent = if level == 0 { extent.ceil_div(&stride) } else { factors[level - 1].clone() };
-                value = value + unfold(s, part.0, &extent, parts) * stride;
+                value = value + unfold(s, part.0, &extent, parts, limits) * stride;
             }
+            limits.push((value.clone(), extent.clone()));
             value
         }
         _ => {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The factors need not divide the extent: the last tile is smaller, and no iteration is guarded. Where they divide
-//! it, the minima vanish. Legal for every loop; factors are positive.
+//! it, the minima vanish. Legal for every loop no stage is computed at; factors are positive.
 
 use talweg_expr::{Expr, Ty};
 use talweg_ir::LoopKind;
@@ -30,6 +30,7 @@ impl Schedule {
                 return Err(format!("factor `{f}` is not a positive number or an expression of knobs"));
             }
         }
+        self.check_not_attached(id, &[parent])?;
         let s = self.stage_mut(id);
         if s.iter(parent).annotation != LoopKind::Serial {
             return Err(format!("`{axis}` is annotated already; split it before annotating its parts"));
