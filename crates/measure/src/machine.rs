@@ -49,7 +49,8 @@ impl Machine {
     }
 
     fn try_run(&mut self, request: &RunRequest, object: &[u8]) -> Outcome<Reply> {
-        self.prepare_threads(request.threads.max(1), request.pin)?;
+        let threads = request.threads.max(1);
+        self.prepare_threads(threads, request.pin)?;
         let Some(Threads { pool, .. }) = &self.threads else { return Err(refuse("there are no threads")) };
         let task = self.task.as_mut().filter(|t| t.id == request.task);
         let Some(task) = task else { return Err(refuse("the task is not resident")) };
@@ -62,11 +63,11 @@ impl Machine {
         // one that pays. The object lives to the end of this function.
         let function = unsafe { loaded.kernel(&kernel.symbol) };
         let function = function.map_err(|e| refuse(format!("the object: {e}")))?;
-        let mut call = task.arrange(kernel, function, pool.parallel(), request.threads)?;
+        let mut call = task.arrange(kernel, function, pool.parallel(), threads)?;
 
         call.run(1);
         call.check_guards()?;
-        let difference = task.verify(&call)?;
+        let verified = task.verify(&call)?;
         let mut sampling = request.sampling.clone();
         if let Some(gate) = &mut sampling.gate {
             self.best_probe = self.best_probe.max(fma_probe());
@@ -75,6 +76,7 @@ impl Machine {
         let samples = sample(&sampling, &mut call);
         self.best_probe = samples.probes.iter().copied().fold(self.best_probe, f64::max);
         call.check_guards()?;
+        let difference = task.verify_again(&call, verified)?;
         Ok(Reply::Ran { samples, difference })
     }
 

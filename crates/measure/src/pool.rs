@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use talweg_ir::Nest;
+use talweg_runtime::KernelMeta;
 use talweg_target::Target;
 
 use crate::error::{MeasureError, Stage};
@@ -77,6 +78,17 @@ pub struct Built {
     pub kernel: Kernel,
     /// How long compiling took.
     pub compile_seconds: f64,
+}
+
+impl Built {
+    /// The kernel's symbol and workspace, as the runtime wants them.
+    pub fn meta(&self) -> KernelMeta {
+        KernelMeta {
+            name: self.kernel.symbol.clone(),
+            shared_bytes: self.kernel.shared_bytes,
+            scratch_bytes: self.kernel.scratch_bytes,
+        }
+    }
 }
 
 /// A candidate's times, and how far its outputs were from the reference.
@@ -266,6 +278,11 @@ impl Measurer {
 
     /// Checks and times a compiled candidate. Nothing is compiled meanwhile.
     pub fn run(&self, task: &Task, built: &Built) -> Result<Ran, MeasureError> {
+        self.run_with(task, built, &self.options.sampling)
+    }
+
+    /// [`Measurer::run`] with other sampling settings, for instance to compare winners more closely.
+    pub fn run_with(&self, task: &Task, built: &Built, sampling: &Sampling) -> Result<Ran, MeasureError> {
         let _phase = self.phase.write().unwrap_or_else(PoisonError::into_inner);
         let mut slot = lock(&self.run_slot);
         let options = &self.options;
@@ -282,7 +299,7 @@ impl Measurer {
             kernel: built.kernel.clone(),
             threads: options.threads,
             pin: options.pin,
-            sampling: options.sampling.clone(),
+            sampling: sampling.finite(),
         };
         match slot.call(options, Stage::Run, &Request::Run(request), &built.object)? {
             (Reply::Ran { samples, difference }, _) => Ok(Ran { samples, difference }),

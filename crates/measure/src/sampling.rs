@@ -42,6 +42,25 @@ impl Default for Sampling {
     }
 }
 
+impl Sampling {
+    /// The same with numbers that can be written down: endless times become very long.
+    pub(crate) fn finite(&self) -> Sampling {
+        let finite = |x: f64| if x.is_nan() { 0.0 } else { x.clamp(0.0, 1e12) };
+        Sampling {
+            warm_up_seconds: finite(self.warm_up_seconds),
+            sample_seconds: finite(self.sample_seconds),
+            budget_seconds: finite(self.budget_seconds),
+            target_spread: finite(self.target_spread),
+            gate: self.gate.as_ref().map(|gate| Gate {
+                min_fraction: finite(gate.min_fraction),
+                reference: gate.reference.filter(|r| r.is_finite()),
+                ..gate.clone()
+            }),
+            ..self.clone()
+        }
+    }
+}
+
 /// Rejects a sample unless the core ran at speed before and after it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
@@ -374,6 +393,23 @@ mod tests {
         assert_eq!(samples.seconds.len(), 1);
         assert!(samples.gate_gave_up);
         assert_eq!(samples.stop, Stop::Budget);
+    }
+
+    #[test]
+    fn endless_settings_survive_the_wire() {
+        let gate = Gate { reference: Some(f64::INFINITY), ..Gate::default() };
+        let settings = Sampling {
+            budget_seconds: f64::INFINITY,
+            target_spread: f64::NAN,
+            gate: Some(gate),
+            ..Sampling::default()
+        };
+        let sent = settings.finite();
+        let received: Sampling = serde_json::from_str(&serde_json::to_string(&sent).unwrap()).unwrap();
+        assert_eq!(received, sent);
+        assert!(received.budget_seconds > 1e9);
+        assert_eq!((received.target_spread, received.gate.unwrap().reference), (0.0, None));
+        assert_eq!(Sampling::default().finite(), Sampling::default());
     }
 
     #[test]

@@ -81,6 +81,7 @@ pub enum Purpose {
     /// Compared with what the kernel wrote: the relative error may be at most this.
     Reference {
         /// The largest acceptable relative error.
+        #[serde(with = "bits")]
         tolerance: f64,
     },
 }
@@ -173,6 +174,7 @@ pub enum Reply {
         /// The largest difference.
         difference: Difference,
         /// What would have been acceptable.
+        #[serde(with = "bits")]
         tolerance: f64,
     },
     /// The kernel wrote outside of its arrays.

@@ -1,4 +1,5 @@
 //! Candidates through the code generator: nest text in, verified times out.
+#![cfg(target_arch = "x86_64")]
 
 mod common;
 

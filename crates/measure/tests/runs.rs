@@ -1,4 +1,5 @@
 //! What a run does besides surviving: packing, threads, cold caches, the gate, sharing a pool.
+#![cfg(target_arch = "x86_64")]
 
 mod common;
 

@@ -4,12 +4,13 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use talweg_ir::{Array, DType, Nest};
 use talweg_measure::{MeasureOptions, Measurer, Task, WorkerCommand};
 
 /// The kernels that stand for nests of their name: what follows `float *A, float *B` of 256 elements each.
-const KERNELS: [(&str, &str); 10] = [
+const KERNELS: [(&str, &str); 11] = [
     ("good", "for (int i = 0; i < 256; i++) B[i] = 2 * A[i];"),
     ("endless", "for (;;) __asm__ volatile(\"pause\");"),
     ("segfault", "*(volatile int *)8 = 1;"),
@@ -21,6 +22,10 @@ const KERNELS: [(&str, &str); 10] = [
     ),
     ("wrong", "for (int i = 0; i < 256; i++) B[i] = 2 * A[i] + (i == 7);"),
     ("lazy", "for (int i = 0; i < 255; i++) B[i] = 2 * A[i];"),
+    (
+        "forgetful",
+        "static int calls; for (int i = 0; i < 256; i++) B[i] = calls > 3 ? 0 : 2 * A[i]; calls++;",
+    ),
     ("overrun", "for (int i = 0; i < 257; i++) B[i] = 2 * A[i];"),
     ("scribbler", "for (int i = 0; i < 256; i++) A[i] = B[i] = 2 * A[i];"),
 ];
@@ -124,4 +129,21 @@ pub fn doubled(name: &str) -> Nest {
 pub fn is_running(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|s| s != "Z")
+}
+
+/// Waits until a condition holds; fails after a generous time.
+pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < patience, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process has computed for some time, as one in an endless kernel has.
+pub fn is_busy(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    // The eleventh field after the name is the processor time in hundredths of a second.
+    after_name.split_whitespace().nth(11).and_then(|t| t.parse::<u64>().ok()).is_some_and(|ticks| ticks >= 20)
 }
