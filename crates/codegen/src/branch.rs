@@ -57,12 +57,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
 
     /// At the start of a block reached from `other` with the values `others`, and from `current` with the current
     /// ones: joins those that differ.
-    pub fn merge_slots(
-        &mut self,
-        others: &[Option<V<'c>>],
-        other: BasicBlock<'c>,
-        current: BasicBlock<'c>,
-    ) {
+    pub fn merge_slots(&mut self, others: &[Option<V<'c>>], other: BasicBlock<'c>, current: BasicBlock<'c>) {
         for (slot, old) in self.frame.slots.iter_mut().zip(others) {
             if slot.value == *old {
                 continue;

@@ -35,7 +35,8 @@ impl Layout {
             .iter()
             .map(|b| {
                 // Masked and partial vectors never reach beyond the last element, so no slack is needed.
-                let bytes = (b.elements.max(1) * b.dtype.bytes() as i64 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+                let bytes =
+                    (b.elements.max(1) * b.dtype.bytes() as i64 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
                 let bump = |top: &mut i64| {
                     let at = *top;
                     *top += bytes;

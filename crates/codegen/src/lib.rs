@@ -99,12 +99,7 @@ pub fn compile(nest: &Nest, target: &Target, options: &Options) -> Result<Compil
         let buffer = machine.write_to_memory_buffer(module, FileType::Object).map_err(|e| e.to_string())?;
         Ok(buffer.as_slice().to_vec())
     })?;
-    Ok(Compiled {
-        object,
-        meta,
-        arguments: nest.arguments(),
-        compile_seconds: start.elapsed().as_secs_f64(),
-    })
+    Ok(Compiled { object, meta, arguments: nest.arguments(), compile_seconds: start.elapsed().as_secs_f64() })
 }
 
 /// The LLVM code of a concrete nest, as text.

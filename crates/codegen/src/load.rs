@@ -41,7 +41,8 @@ impl<'c, 'p> Emitter<'c, 'p> {
         let stride = stride_of(address);
         let safe = self.is_in_bounds(buffer, address, v);
         let guard = if safe { 0 } else { self.frame.guards.id() };
-        let key = LoadKey { sum, constant: address.constant, stride, lanes: v.lanes, active: v.active, guard };
+        let key =
+            LoadKey { sum, constant: address.constant, stride, lanes: v.lanes, active: v.active, guard };
         if let Some(value) = self.frame.cache.load(buffer, &key) {
             return Ok(value);
         }

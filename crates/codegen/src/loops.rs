@@ -158,7 +158,8 @@ impl<'c, 'p> Emitter<'c, 'p> {
         let latch = self.o.here();
         phi.add_incoming(&[(&next, latch)]);
         for (at, phi) in carried.iter().zip(phis) {
-            let value = self.frame.slots[*at].value.unwrap_or_else(|| self.o.poison(self.frame.slots[*at].ty));
+            let value =
+                self.frame.slots[*at].value.unwrap_or_else(|| self.o.poison(self.frame.slots[*at].ty));
             phi.add_incoming(&[(&value as &dyn BasicValue, latch)]);
         }
         self.o.goto(done);

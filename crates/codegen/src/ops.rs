@@ -10,8 +10,8 @@ use inkwell::intrinsics::Intrinsic;
 use inkwell::module::Module;
 use inkwell::types::{AsTypeRef, BasicType, BasicTypeEnum, FunctionType, IntType, VectorType};
 use inkwell::values::{
-    AsValueRef, BasicMetadataValueEnum, BasicValue, BasicValueEnum, FunctionValue, InstructionOpcode, InstructionValue,
-    IntValue, PhiValue, PointerValue, VectorValue,
+    AsValueRef, BasicMetadataValueEnum, BasicValue, BasicValueEnum, FunctionValue, InstructionOpcode,
+    InstructionValue, IntValue, PhiValue, PointerValue, VectorValue,
 };
 use inkwell::{FloatPredicate, IntPredicate};
 use talweg_ir::DType;
@@ -125,6 +125,11 @@ impl<'c> Ops<'c> {
         self.splat_const(self.ctx.f32_type().const_float(value).into(), lanes(like))
     }
 
+    /// An f64 constant with as many lanes as `like`.
+    pub fn f64_like(&self, value: f64, like: V<'c>) -> V<'c> {
+        self.splat_const(self.ctx.f64_type().const_float(value).into(), lanes(like))
+    }
+
     /// An i32 constant with as many lanes as `like`.
     pub fn i32_like(&self, value: i32, like: V<'c>) -> V<'c> {
         self.splat_const(self.ctx.i32_type().const_int(value as u64, true).into(), lanes(like))
@@ -216,9 +221,8 @@ impl<'c> Ops<'c> {
         }
         self.tick();
         let v = v.into_vector_value();
-        let mask = self
-            .int_vector(self.ctx.i32_type(), (from..from + count).map(i64::from))
-            .into_vector_value();
+        let mask =
+            self.int_vector(self.ctx.i32_type(), (from..from + count).map(i64::from)).into_vector_value();
         built(self.builder.build_shuffle_vector(v, v.get_type().get_poison(), mask, "")).into()
     }
 
@@ -243,8 +247,12 @@ impl<'c> Ops<'c> {
     pub fn icmp(&self, op: IntPredicate, a: V<'c>, b: V<'c>) -> V<'c> {
         self.tick();
         match self.unify(a, b) {
-            (V::VectorValue(a), V::VectorValue(b)) => built(self.builder.build_int_compare(op, a, b, "")).into(),
-            (a, b) => built(self.builder.build_int_compare(op, a.into_int_value(), b.into_int_value(), "")).into(),
+            (V::VectorValue(a), V::VectorValue(b)) => {
+                built(self.builder.build_int_compare(op, a, b, "")).into()
+            }
+            (a, b) => {
+                built(self.builder.build_int_compare(op, a.into_int_value(), b.into_int_value(), "")).into()
+            }
         }
     }
 
@@ -255,7 +263,8 @@ impl<'c> Ops<'c> {
                 built(self.builder.build_float_compare(op, a, b, "")).into()
             }
             (a, b) => {
-                built(self.builder.build_float_compare(op, a.into_float_value(), b.into_float_value(), "")).into()
+                built(self.builder.build_float_compare(op, a.into_float_value(), b.into_float_value(), ""))
+                    .into()
             }
         }
     }
@@ -467,12 +476,7 @@ impl<'c> Ops<'c> {
     pub fn scatter(&self, v: V<'c>, pointers: V<'c>, align: u32, mask: V<'c>) {
         let t = v.get_type();
         let align = self.ctx.i32_type().const_int(u64::from(align), false).into();
-        self.intrinsic_over(
-            "llvm.masked.scatter",
-            t,
-            &[t, pointers.get_type()],
-            &[v, pointers, align, mask],
-        );
+        self.intrinsic_over("llvm.masked.scatter", t, &[t, pointers.get_type()], &[v, pointers, align, mask]);
     }
 
     // Control.
@@ -540,6 +544,14 @@ pub fn lanes(v: V<'_>) -> u32 {
     match v {
         V::VectorValue(v) => v.get_type().get_size(),
         _ => 1,
+    }
+}
+
+/// The float that a scalar constant is; `None` for anything else.
+pub fn splat_constant(v: V<'_>) -> Option<f64> {
+    match v {
+        V::FloatValue(v) => v.get_constant().map(|(value, _)| value),
+        _ => None,
     }
 }
 

@@ -56,7 +56,13 @@ impl<'c, 'p> Emitter<'c, 'p> {
         Ok(())
     }
 
-    fn call_run(&mut self, parallel: PointerValue<'c>, body: PointerValue<'c>, closure: PointerValue<'c>, n: V<'c>) {
+    fn call_run(
+        &mut self,
+        parallel: PointerValue<'c>,
+        body: PointerValue<'c>,
+        closure: PointerValue<'c>,
+        n: V<'c>,
+    ) {
         let o = &self.o;
         let ptr = o.ptr();
         let run = o.load(ptr, parallel, 8, false).into_pointer_value();

@@ -347,7 +347,8 @@ impl Planner<'_> {
                 }
                 // Only the innermost of nested vector loops becomes lanes, and lanes do not share a local buffer.
                 if kind == Kind::Vector && holds_vector_or_alloc(&l.body) {
-                    kind = if l.extent.as_int().is_some_and(|e| e <= 16) { Kind::Unroll } else { Kind::Serial };
+                    kind =
+                        if l.extent.as_int().is_some_and(|e| e <= 16) { Kind::Unroll } else { Kind::Serial };
                 }
                 let inner = Around {
                     parallel: around.parallel || kind == Kind::Parallel,

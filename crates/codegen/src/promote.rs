@@ -181,7 +181,8 @@ impl<'c, 'p> Emitter<'c, 'p> {
         }
         cells.sort_by_key(|c| c.key);
         let disjoint = cells.windows(2).all(|w| {
-            w[0].key.sum == w[1].key.sum && w[0].key.constant + i64::from(w[0].vector.active) <= w[1].key.constant
+            w[0].key.sum == w[1].key.sum
+                && w[0].key.constant + i64::from(w[0].vector.active) <= w[1].key.constant
         });
         let registers: usize =
             cells.iter().map(|c| (c.key.lanes as usize * bytes).div_ceil(self.isa.vector_bytes)).sum();
@@ -226,7 +227,8 @@ impl<'c, 'p> Emitter<'c, 'p> {
 
     fn add_accumulators(&mut self, l: &For, buffer: TensorId, reducer: Reducer, found: &[Found]) {
         let dtype = self.plan.buffer(buffer).dtype;
-        let run_time = l.effects.control || !matches!(l.kind, crate::plan::Kind::Unroll | crate::plan::Kind::Vector);
+        let run_time =
+            l.effects.control || !matches!(l.kind, crate::plan::Kind::Unroll | crate::plan::Kind::Vector);
         let mut counts: BTreeMap<(u32, i64), BTreeMap<u32, usize>> = BTreeMap::new();
         for f in found {
             let sum = self.sums.id(&f.address.terms);

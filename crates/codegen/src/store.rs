@@ -121,14 +121,8 @@ impl<'c, 'p> Emitter<'c, 'p> {
             invariant: false,
         };
         access.store(&self.o, value, pointer, self.isa.gather);
-        let key = LoadKey {
-            sum,
-            constant: address.constant,
-            stride,
-            lanes: v.lanes,
-            active: v.active,
-            guard: 0,
-        };
+        let key =
+            LoadKey { sum, constant: address.constant, stride, lanes: v.lanes, active: v.active, guard: 0 };
         let exact = !matches!(dtype, talweg_ir::DType::F16 | talweg_ir::DType::BF16);
         self.frame.cache.stored(buffer, key, exact.then_some(value));
         Ok(())
