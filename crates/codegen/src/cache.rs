@@ -31,6 +31,9 @@ impl LoadKey {
     }
 }
 
+/// More values of one buffer than this are not kept: no machine has the registers, and stores look at all of them.
+const MOST: usize = 512;
+
 /// What is known to be computed at the current position.
 #[derive(Clone, Default)]
 pub struct Cache<'c> {
@@ -50,6 +53,9 @@ impl<'c> Cache<'c> {
     /// A store to these elements: other loads that may see it are forgotten.
     pub fn stored(&mut self, buffer: TensorId, key: LoadKey, value: Option<V<'c>>) {
         let of = self.loads.entry(buffer).or_default();
+        if of.len() > MOST {
+            of.clear();
+        }
         of.retain(|k, _| !k.may_overlap(&key));
         if let Some(v) = value {
             of.insert(key, v);

@@ -102,7 +102,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
             ArithOp::Ne => o.icmp(IntPredicate::NE, a, b),
             ArithOp::And => o.and(a, b),
             ArithOp::Or => o.or(a, b),
-            ArithOp::Pow => return Err(self.unsupported("integer powers; cast to a float type first")),
+            ArithOp::Pow => self.integer_power(dtype, a, b),
         })
     }
 
@@ -172,6 +172,33 @@ impl<'c, 'p> Emitter<'c, 'p> {
         let plain = o.binary(code, a, divisor);
         let exact = o.select(by_minus_one, minus, plain);
         o.select(by_zero, zero, exact)
+    }
+
+    /// Wrapping power by repeated squaring; a negative exponent gives the truncated reciprocal.
+    fn integer_power(&mut self, dtype: DType, a: V<'c>, b: V<'c>) -> V<'c> {
+        let o = &self.o;
+        let (a, b) = o.unify(a, b);
+        let t = b.get_type();
+        let (zero, one) = (t.const_zero(), o.int_of(t, 1));
+        let is_odd = |v: V<'c>| o.icmp(IntPredicate::NE, o.and(v, one), zero);
+        let signed = !matches!(dtype, DType::U8 | DType::Bool);
+        let bits = register_bits(dtype) - u32::from(signed);
+        let (mut out, mut square, mut left) = (one, a, b);
+        for bit in 0..bits {
+            out = o.select(is_odd(left), o.mul(out, square), out);
+            if bit + 1 < bits {
+                square = o.mul(square, square);
+                left = o.binary(InstructionOpcode::LShr, left, one);
+            }
+        }
+        if !signed {
+            return out;
+        }
+        let minus_one = o.int_of(t, -1);
+        let sign = o.select(is_odd(b), minus_one, one);
+        let reciprocal = o.select(o.icmp(IntPredicate::EQ, a, minus_one), sign, zero);
+        let reciprocal = o.select(o.icmp(IntPredicate::EQ, a, one), one, reciprocal);
+        o.select(o.icmp(IntPredicate::SLT, b, zero), reciprocal, out)
     }
 
     fn unary(&mut self, op: MathOp, dtype: DType, x: V<'c>) -> Emit<V<'c>> {
