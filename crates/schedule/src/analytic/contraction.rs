@@ -39,7 +39,7 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
 
     // Blocks of rows whose share of the broadcast operand fits the second cache level.
     let row_bytes = broadcast_bytes(plan, &local) / extent_of(upper.or(row)).max(1);
-    let block = plan.machine.l2 / 4 / row_bytes.max(1);
+    let block = plan.machine.l2 / 2 / row_bytes.max(1);
     let whole = extent_of(upper.or(row));
     let step = if upper.is_some() { tile.upper } else { tile.row };
     let block = (block / step * step).max(step).min(whole);
