@@ -42,7 +42,8 @@ fn integers_wrap_and_divide_like_the_interpreter() {
 #[test]
 fn small_floats_round_when_stored() {
     for dtype in ["f16", "bf16"] {
-        for expression in ["A[i] * B[i] + A[i]", "A[i] / B[i]", "exp(A[i])", "max(A[i], B[i])", "floor(A[i])"] {
+        for expression in ["A[i] * B[i] + A[i]", "A[i] / B[i]", "exp(A[i])", "max(A[i], B[i])", "floor(A[i])"]
+        {
             elementwise(dtype, expression, 1e-2);
         }
         elementwise(dtype, "A[i] + B[i]", 1e-3);
@@ -78,7 +79,8 @@ fn conversions() {
         ("bool", "i32"),
         ("bool", "u8"),
     ] {
-        let scale = if from.starts_with('f') || from == "bf16" { format!(" * {from}(300)") } else { String::new() };
+        let scale =
+            if from.starts_with('f') || from == "bf16" { format!(" * {from}(300)") } else { String::new() };
         check(
             &format!(
                 "nest cast {{ input A: {from}[45] output C: {to}[45] output D: {to}[45]
