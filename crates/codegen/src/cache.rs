@@ -31,11 +31,22 @@ impl LoadKey {
     }
 }
 
+/// More values of one buffer than this are not kept: no machine has the registers, and stores look at all of them.
+const MOST: usize = 512;
+
+/// A function worth not computing twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    Math(MathOp),
+    /// One over a float.
+    Reciprocal,
+}
+
 /// What is known to be computed at the current position.
 #[derive(Clone, Default)]
 pub struct Cache<'c> {
     loads: HashMap<TensorId, HashMap<LoadKey, V<'c>>>,
-    math: HashMap<(MathOp, V<'c>), V<'c>>,
+    computed: HashMap<(Function, V<'c>), V<'c>>,
 }
 
 impl<'c> Cache<'c> {
@@ -50,6 +61,9 @@ impl<'c> Cache<'c> {
     /// A store to these elements: other loads that may see it are forgotten.
     pub fn stored(&mut self, buffer: TensorId, key: LoadKey, value: Option<V<'c>>) {
         let of = self.loads.entry(buffer).or_default();
+        if of.len() > MOST {
+            of.clear();
+        }
         of.retain(|k, _| !k.may_overlap(&key));
         if let Some(v) = value {
             of.insert(key, v);
@@ -64,11 +78,11 @@ impl<'c> Cache<'c> {
         self.loads.retain(|b, _| !buffers.contains(*b));
     }
 
-    pub fn math(&self, op: MathOp, of: V<'c>) -> Option<V<'c>> {
-        self.math.get(&(op, of)).copied()
+    pub fn computed(&self, function: Function, of: V<'c>) -> Option<V<'c>> {
+        self.computed.get(&(function, of)).copied()
     }
 
-    pub fn computed(&mut self, op: MathOp, of: V<'c>, value: V<'c>) {
-        self.math.insert((op, of), value);
+    pub fn compute(&mut self, function: Function, of: V<'c>, value: V<'c>) {
+        self.computed.insert((function, of), value);
     }
 }

@@ -26,10 +26,6 @@ pub struct Guards<'c> {
 }
 
 impl<'c> Guards<'c> {
-    pub fn is_empty(&self) -> bool {
-        self.stack.is_empty()
-    }
-
     /// A number that tells different sets of conditions apart; 0 when there are none.
     pub fn id(&mut self) -> u32 {
         if self.stack.is_empty() {

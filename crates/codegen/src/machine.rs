@@ -24,6 +24,7 @@ pub fn machine(isa: &Isa) -> Result<Rc<TargetMachine>, String> {
         let config = InitializationConfig::default();
         LlvmTarget::initialize_x86(&config);
         LlvmTarget::initialize_aarch64(&config);
+        set_scheduling();
     });
     MACHINES.with_borrow_mut(|machines| {
         if let Some(m) = machines.get(isa) {
@@ -45,4 +46,20 @@ pub fn machine(isa: &Isa) -> Result<Rc<TargetMachine>, String> {
         machines.insert(isa.clone(), machine.clone());
         Ok(machine)
     })
+}
+
+/// Schedules instructions top-down, in the order they were emitted wherever that is as good. The usual order, bottom-up,
+/// hoists the loads of later iterations above the multiply-adds of earlier ones, so that register tiles that fill the
+/// register file spill.
+fn set_scheduling() {
+    let arguments = [c"talweg", c"-enable-misched=true", c"-misched-topdown"].map(|a| a.as_ptr());
+    // SAFETY: the pointers are of strings with an end that live forever; LLVM's options are only set here, once, before
+    // the first target machine is made, and both options exist in the LLVM this crate is built with.
+    unsafe {
+        inkwell::llvm_sys::support::LLVMParseCommandLineOptions(
+            arguments.len() as i32,
+            arguments.as_ptr(),
+            std::ptr::null(),
+        );
+    }
 }

@@ -125,6 +125,11 @@ impl<'c> Ops<'c> {
         self.splat_const(self.ctx.f32_type().const_float(value).into(), lanes(like))
     }
 
+    /// An f64 constant with as many lanes as `like`.
+    pub fn f64_like(&self, value: f64, like: V<'c>) -> V<'c> {
+        self.splat_const(self.ctx.f64_type().const_float(value).into(), lanes(like))
+    }
+
     /// An i32 constant with as many lanes as `like`.
     pub fn i32_like(&self, value: i32, like: V<'c>) -> V<'c> {
         self.splat_const(self.ctx.i32_type().const_int(value as u64, true).into(), lanes(like))
@@ -539,6 +544,14 @@ pub fn lanes(v: V<'_>) -> u32 {
     match v {
         V::VectorValue(v) => v.get_type().get_size(),
         _ => 1,
+    }
+}
+
+/// The float that a scalar constant is; `None` for anything else.
+pub fn splat_constant(v: V<'_>) -> Option<f64> {
+    match v {
+        V::FloatValue(v) => v.get_constant().map(|(value, _)| value),
+        _ => None,
     }
 }
 

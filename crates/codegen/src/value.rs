@@ -5,6 +5,7 @@ use inkwell::{FloatPredicate, IntPredicate};
 use talweg_expr::Expr;
 use talweg_ir::{ArithOp, DType, MathOp, Reducer, Scalar};
 
+use crate::cache::Function;
 use crate::emitter::{Emit, Emitter};
 use crate::error::CodegenError;
 use crate::load::rounded;
@@ -102,7 +103,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
             ArithOp::Ne => o.icmp(IntPredicate::NE, a, b),
             ArithOp::And => o.and(a, b),
             ArithOp::Or => o.or(a, b),
-            ArithOp::Pow => return Err(self.unsupported("integer powers; cast to a float type first")),
+            ArithOp::Pow => self.integer_power(dtype, a, b),
         })
     }
 
@@ -112,7 +113,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
             ArithOp::Add => o.fadd(a, b),
             ArithOp::Sub => o.fsub(a, b),
             ArithOp::Mul => o.fmul(a, b),
-            ArithOp::Div => o.fdiv(a, b),
+            ArithOp::Div => self.quotient(a, b),
             ArithOp::Rem => self.float_remainder(a, b),
             // The form a single max or min instruction has.
             ArithOp::Max => o.select(o.fcmp(FloatPredicate::OGT, a, b), a, b),
@@ -174,6 +175,33 @@ impl<'c, 'p> Emitter<'c, 'p> {
         o.select(by_zero, zero, exact)
     }
 
+    /// Wrapping power by repeated squaring; a negative exponent gives the truncated reciprocal.
+    fn integer_power(&mut self, dtype: DType, a: V<'c>, b: V<'c>) -> V<'c> {
+        let o = &self.o;
+        let (a, b) = o.unify(a, b);
+        let t = b.get_type();
+        let (zero, one) = (t.const_zero(), o.int_of(t, 1));
+        let is_odd = |v: V<'c>| o.icmp(IntPredicate::NE, o.and(v, one), zero);
+        let signed = !matches!(dtype, DType::U8 | DType::Bool);
+        let bits = register_bits(dtype) - u32::from(signed);
+        let (mut out, mut square, mut left) = (one, a, b);
+        for bit in 0..bits {
+            out = o.select(is_odd(left), o.mul(out, square), out);
+            if bit + 1 < bits {
+                square = o.mul(square, square);
+                left = o.binary(InstructionOpcode::LShr, left, one);
+            }
+        }
+        if !signed {
+            return out;
+        }
+        let minus_one = o.int_of(t, -1);
+        let sign = o.select(is_odd(b), minus_one, one);
+        let reciprocal = o.select(o.icmp(IntPredicate::EQ, a, minus_one), sign, zero);
+        let reciprocal = o.select(o.icmp(IntPredicate::EQ, a, one), one, reciprocal);
+        o.select(o.icmp(IntPredicate::SLT, b, zero), reciprocal, out)
+    }
+
     fn unary(&mut self, op: MathOp, dtype: DType, x: V<'c>) -> Emit<V<'c>> {
         if op == MathOp::Not {
             return Ok(self.o.not(x));
@@ -191,14 +219,29 @@ impl<'c, 'p> Emitter<'c, 'p> {
                 _ => return Err(self.unsupported("math functions of integers; cast to a float type first")),
             });
         }
-        if let Some(v) = self.frame.cache.math(op, x) {
+        if let Some(v) = self.frame.cache.computed(Function::Math(op), x) {
             return Ok(v);
         }
         let v = self.math(op, x);
         if !is_const(x) {
-            self.frame.cache.computed(op, x, v);
+            self.frame.cache.compute(Function::Math(op), x, v);
         }
         Ok(v)
+    }
+
+    /// A quotient. Vectors are divided by what is the same for all lanes with one scalar division.
+    fn quotient(&mut self, a: V<'c>, b: V<'c>) -> V<'c> {
+        if lanes(a) == 1 || lanes(b) > 1 {
+            return self.o.fdiv(a, b);
+        }
+        if let Some(v) = self.frame.cache.computed(Function::Reciprocal, b) {
+            return self.o.fmul(a, v);
+        }
+        let v = self.o.fdiv(self.o.f32_like(1.0, b), b);
+        if !is_const(b) {
+            self.frame.cache.compute(Function::Reciprocal, b, v);
+        }
+        self.o.fmul(a, v)
     }
 
     /// Converts between types: floats to integers truncate and saturate, integers wrap.

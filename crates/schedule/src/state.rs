@@ -140,7 +140,11 @@ impl Schedule {
     /// Applies one step; on an error the schedule is as before.
     pub fn apply(&mut self, step: Step) -> Result<(), ScheduleError> {
         let before = self.clone();
-        match self.dispatch(&step).and_then(|()| self.check_parallel_loops()) {
+        let checked = self
+            .dispatch(&step)
+            .and_then(|()| self.check_readers_inside())
+            .and_then(|()| self.check_parallel_loops());
+        match checked {
             Ok(()) => {
                 self.trace.steps.push(step);
                 Ok(())

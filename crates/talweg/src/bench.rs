@@ -52,7 +52,9 @@ pub struct Report {
     pub threads: usize,
     /// Median time of one run.
     pub median_us: f64,
-    /// Useful operations per second, in billions.
+    /// Fastest sample: what the kernel does when nothing disturbs it.
+    pub min_us: f64,
+    /// Useful operations per second at the median time, in billions.
     pub gflops: f64,
     /// Share of `peak_gflops`.
     pub peak_fraction: f64,
@@ -128,6 +130,7 @@ pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Resu
         spec: operator.spec.to_string(),
         threads: options.threads,
         median_us: median * 1e6,
+        min_us: ran.samples.min() * 1e6,
         gflops,
         peak_fraction: gflops / peak,
         max_rel_error: ran.difference.map_or(0.0, |d| d.max_rel_error),

@@ -9,7 +9,7 @@ use super::plan::Plan;
 use crate::step::Step;
 
 /// Multiply-adds per basic block up to which the reduction is unrolled.
-const MAX_BODY: i64 = 64;
+const MAX_BODY: i64 = 96;
 
 /// A register tile: rows along up to two axes, vectors along the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +39,7 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
 
     // Blocks of rows whose share of the broadcast operand fits the second cache level.
     let row_bytes = broadcast_bytes(plan, &local) / extent_of(upper.or(row)).max(1);
-    let block = plan.machine.l2 / 4 / row_bytes.max(1);
+    let block = plan.machine.l2 / 2 / row_bytes.max(1);
     let whole = extent_of(upper.or(row));
     let step = if upper.is_some() { tile.upper } else { tile.row };
     let block = (block / step * step).max(step).min(whole);
@@ -242,7 +242,8 @@ fn plan_tile(plan: &mut Plan, local: &str, axes: &[(String, i64)], tile: Tile) {
     let mut over: Vec<String> = reduce.iter().map(|(n, _)| n.clone()).collect();
     let mut unrolled = None;
     if let Some((last, extent)) = reduce.last() {
-        let factor = [4, 2].into_iter().find(|f| body * f <= MAX_BODY && extent % f == 0 && *extent > *f);
+        let fits = |f: &i64| body * f <= MAX_BODY && extent % f == 0 && *extent > *f;
+        let factor = [4, 2].into_iter().find(fits);
         if let Some(f) = factor {
             let parts = plan.split(local, last, *extent, &[f]);
             over.pop();

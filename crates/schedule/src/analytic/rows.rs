@@ -22,6 +22,7 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let row = plan.fuse(stage, &rows);
     vectorize_row(plan, stage);
     let Some(row) = row else { return };
+    let row_rank = rows.len();
     // Producers, readers before producers; what cannot be computed inside the row gets a nest of its own.
     for producer in plan.stages_from_outputs() {
         let kind = plan.kind(&producer);
@@ -30,7 +31,10 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
             && plan.compute_at(&producer, stage, &row)
         {
             plan.mark(&producer);
-            vectorize_row(plan, &producer);
+            // A stage with only the rows' axes has one value a row.
+            if plan.compute(&producer).reduction.is_some() || plan.axes(&producer).len() > row_rank {
+                vectorize_row(plan, &producer);
+            }
         }
     }
     if plan.iterations(stage) * 4 >= PARALLEL_FROM {

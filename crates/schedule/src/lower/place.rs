@@ -144,6 +144,10 @@ impl Placement {
         for (kind, at, axis, base, tile) in roots {
             let mut parts = Vec::new();
             walk.parts(walk.root(kind, at), &Expr::int(1), &mut parts);
+            for p in &mut parts {
+                // A factor larger than the box never runs further than the box.
+                p.extent = p.extent.min(tile.ceil_div(&p.stride));
+            }
             self.register(&parts);
             let placed_axis =
                 PlacedAxis { symbol: axis.symbol.clone(), base, tile, limit: axis.extent.clone(), parts };

@@ -7,8 +7,8 @@
 //! C.rf[i, k.1 in 0..16] = sum[k.0 in 0..ceildiv(n, 16)] f(i, k.0*16 + k.1);  C[i] = sum[k.1 in 0..16] C.rf[i, k.1]
 //! ```
 //!
-//! Partial results are independent, so `k.1` can be vectorised or run in parallel. Where the factor does not divide the
-//! extent, the overshoot contributes the reduction's neutral value. Legal when only splits were applied to the stage
+//! Partial results are independent, so `k.1` can be vectorised or run in parallel. Where a factor does not divide the
+//! extent it splits, the overshoot contributes the reduction's neutral value. Legal when only splits were applied to the stage
 //! before, and only to its reduction loops. Both stages start with fresh loops.
 
 use talweg_expr::{Expr, Ranges, Symbol};
@@ -62,11 +62,9 @@ impl Schedule {
                 ranges.set(&a.symbol, 0, e - 1);
             }
         }
-        let inside = reduction
-            .axes
+        let inside = limits
             .iter()
-            .zip(&values)
-            .fold(Expr::bool(true), |all, (a, v)| all.and(&v.lt(&a.extent).simplify(&ranges)));
+            .fold(Expr::bool(true), |all, (value, extent)| all.and(&value.lt(extent).simplify(&ranges)));
         if inside.as_bool() != Some(true) {
             let neutral = reduction.reducer.identity(self.dag.tensor(id).dtype);
             body = Scalar::select(Scalar::predicate(inside), body, neutral);
@@ -92,8 +90,8 @@ impl Schedule {
     }
 }
 
-/// The value of a loop as a sum over its leaf parts. Collects the parts with their extents, and for every split the
-/// value that must stay below an extent.
+/// The value of a loop as a sum over its leaf parts. Collects the parts with their extents, and for every split loop its
+/// value with the extent it must stay below: parts of parts may overshoot their parent without overshooting the axis.
 fn unfold(
     s: &Stage,
     at: usize,
