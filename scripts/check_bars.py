@@ -195,6 +195,7 @@ def plan(only):
         if wanted(name) or two_threads:
             one = variants(name, spec)
             tiled.extend(one)
+        if wanted(name):
             rows.append(lambda n=name, c=one, b=(kept_bar, default_bar): peak_rows(n, c, b))
         if two_threads or (spec.startswith("matmul") and wanted(name)):
             if (os.cpu_count() or 1) < 2:
