@@ -258,6 +258,23 @@ fn a_schedule_from_a_file_is_used() {
 }
 
 #[test]
+fn schedules_kept_in_the_repository_apply_to_the_operator_they_name() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedules");
+    let files =
+        std::fs::read_dir(directory).expect("there are kept schedules").map(|f| f.expect("a file").path());
+    let mut count = 0;
+    for path in files.filter(|p| p.extension().is_some_and(|e| e == "sched")) {
+        let content = std::fs::read_to_string(&path).expect("text");
+        let first = content.lines().next().unwrap_or_default();
+        let spec = first.strip_prefix("# ").unwrap_or_else(|| panic!("{}: no `# SPEC`", path.display()));
+        let path = path.to_str().expect("a plain path");
+        assert!(succeeds(&["op", spec, "--schedule", path, "--emit", "asm"]).contains(".text"), "{path}");
+        count += 1;
+    }
+    assert!(count >= 5, "{count} schedules");
+}
+
+#[test]
 fn the_doctor_describes_the_machine() {
     let output = succeeds(&["doctor", "--json"]);
     let object: Value = serde_json::from_str(&output).expect("one JSON value");
