@@ -163,7 +163,8 @@ def thread_row(name, one, two):
     one, two = best(one), best(two)
     ratio = one.median("median_us") / two.median("median_us")
     label = f"{two.label()} vs. {one.label()}"
-    return Row(f"{name}, 2 threads", label, two.median("median_us"), two.median("gflops"), ratio, "x one thread", TWO_THREADS)
+    figures = two.median("median_us"), two.median("gflops"), ratio
+    return Row(f"{name}, 2 threads", label, *figures, "x one thread", TWO_THREADS)
 
 
 def bandwidth_row(level, chain, case, doctor):
