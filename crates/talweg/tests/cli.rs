@@ -207,7 +207,7 @@ fn every_stage_of_every_example_is_printed_and_parses_back() {
 #[test]
 fn every_example_compiles_for_every_target() {
     for spec in EXAMPLES {
-        for (target, register) in [("avx512", "%zmm"), ("avx2", "%ymm"), ("neon", "v0.")] {
+        for (target, register) in [("avx512", "%zmm"), ("avx2", "%ymm"), ("neon", ".4s")] {
             let asm = succeeds(&["op", spec, "--target", target, "--emit", "asm"]);
             assert!(asm.contains(register), "{spec} for {target} uses no {register}");
         }
@@ -255,6 +255,23 @@ fn a_schedule_from_a_file_is_used() {
     assert_eq!(printed, "split matmul j [4]\nvectorize matmul j.1\n");
     let output = succeeds(&["op", spec, "--schedule", file.path(), "--budget", "0.01"]);
     assert!(output.contains(file.path()) && output.contains("GFLOP/s"), "{output}");
+}
+
+#[test]
+fn schedules_kept_in_the_repository_apply_to_the_operator_they_name() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedules");
+    let files =
+        std::fs::read_dir(directory).expect("there are kept schedules").map(|f| f.expect("a file").path());
+    let mut count = 0;
+    for path in files.filter(|p| p.extension().is_some_and(|e| e == "sched")) {
+        let content = std::fs::read_to_string(&path).expect("text");
+        let first = content.lines().next().unwrap_or_default();
+        let spec = first.strip_prefix("# ").unwrap_or_else(|| panic!("{}: no `# SPEC`", path.display()));
+        let path = path.to_str().expect("a plain path");
+        assert!(succeeds(&["op", spec, "--schedule", path, "--emit", "asm"]).contains(".text"), "{path}");
+        count += 1;
+    }
+    assert!(count >= 5, "{count} schedules");
 }
 
 #[test]
