@@ -461,10 +461,11 @@ impl<'c> Ops<'c> {
         v
     }
 
-    pub fn store(&self, v: V<'c>, at: PointerValue<'c>, align: u32) {
+    pub fn store(&self, v: V<'c>, at: PointerValue<'c>, align: u32) -> InstructionValue<'c> {
         self.tick();
         let i = built(self.builder.build_store(at, v));
         let _ = i.set_alignment(align);
+        i
     }
 
     /// Loads the lanes whose mask bit is set; the others are zero.
@@ -541,8 +542,9 @@ impl<'c> Ops<'c> {
         call.try_as_basic_value().instruction().expect("llvm.donothing returns nothing")
     }
 
-    pub fn erase(&self, marker: InstructionValue<'c>) {
-        marker.erase_from_basic_block();
+    /// Removes an instruction without result.
+    pub fn erase(&self, instruction: InstructionValue<'c>) {
+        instruction.erase_from_basic_block();
     }
 
     /// Emits before an instruction, then returns to the end of the current block.

@@ -64,7 +64,7 @@ fn loops(r: &mut Random, axes: &[&Axis], tag: &str, statement: &str, parallel: b
         let last = at + 2 >= all.len();
         let kind = match r.below(6) {
             0 | 1 if *extent <= 6 && unrolled * extent <= 48 => "unroll",
-            2 | 3 | 4 if last => "vectorize",
+            2..=4 if last => "vectorize",
             5 if at == 0 && parallel && *spatial => "parallel",
             _ => "for",
         };
