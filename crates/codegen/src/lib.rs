@@ -127,7 +127,7 @@ fn produce<R>(
     let plan = Plan::new(nest, &isa)?;
     let machine = machine::machine(&isa).map_err(llvm)?;
     let context = Context::create();
-    let ops = Ops::new(&context, &plan.symbol);
+    let ops = Ops::new(&context, &plan.symbol, &isa);
     ops.module.set_triple(&machine.get_triple());
     ops.module.set_data_layout(&machine.get_target_data().get_data_layout());
     let ops = Emitter::kernel(ops, &plan, &isa, options.instruction_limit)?;

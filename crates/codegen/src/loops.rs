@@ -108,7 +108,8 @@ impl<'c, 'p> Emitter<'c, 'p> {
         highest: i64,
     ) -> Emit<()> {
         let function = self.frame.function;
-        let cache = self.frame.cache.clone();
+        let cache = self.frame.cache.snapshot();
+        self.frame.cache.end_block();
         let outer: Vec<Option<V>> = self.frame.slots.iter().map(|s| s.value).collect();
         let guard = may_be_empty.then(|| {
             let (enter, exit) = (self.o.block(function, "enter"), self.o.block(function, "exit"));
@@ -145,8 +146,10 @@ impl<'c, 'p> Emitter<'c, 'p> {
         self.frame.scopes.push(Scope::new(marker, Some(preheader), Some(&l.effects.writes), budget));
         self.frame.variables.insert(l.var.clone(), (depth, variable));
         self.env.set_range(&l.var, 0, highest);
+        self.frame.cache.end_block();
         self.frame.cache.forget_all(&l.effects.writes);
         self.block(&l.body)?;
+        self.frame.cache.end_block();
         self.env.unbind(&l.var);
         self.frame.variables.remove(&l.var);
         self.frame.scopes.pop();

@@ -64,7 +64,7 @@ fn loops(r: &mut Random, axes: &[&Axis], tag: &str, statement: &str, parallel: b
         let last = at + 2 >= all.len();
         let kind = match r.below(6) {
             0 | 1 if *extent <= 6 && unrolled * extent <= 48 => "unroll",
-            2 | 3 | 4 if last => "vectorize",
+            2..=4 if last => "vectorize",
             5 if at == 0 && parallel && *spatial => "parallel",
             _ => "for",
         };
@@ -95,7 +95,10 @@ fn program(r: &mut Random) -> String {
     let (ii, jj, kk) = (i.index("u"), j.index("u"), k.index("u"));
     let value = match r.below(6) {
         0 => format!("A[{ii}, {kk}] * B[{kk}, {jj}]"),
-        1 => format!("select(guard(1 <= {ii} && {kk} < {}), A[{ii} - 1, {kk} + 1], 0.0) * B[{kk}, {jj}]", depth - 1),
+        1 => format!(
+            "select(guard(1 <= {ii} && {kk} < {}), A[{ii} - 1, {kk} + 1], 0.0) * B[{kk}, {jj}]",
+            depth - 1
+        ),
         2 => format!("select(guard({jj} < {}), B[{kk}, {jj} + 1], A[{ii}, {kk}])", n - 1),
         3 => format!("exp(A[{ii}, {kk}]) - B[{kk}, {jj}] * index.f32({jj} % 3)"),
         4 => format!("max(A[{ii}, {kk}], B[{kk}, ({jj} * 7) % {n}])"),
