@@ -128,7 +128,7 @@ fn arguments(operator: &Operator, given: &[(TensorId, Array)]) -> Result<Vec<(Te
         let from = operator.dag.find(name).expect("arguments keep their names");
         given.iter().find(|(t, _)| *t == from).expect("every input is given").1.clone()
     };
-    let content = |id: TensorId| {
+    let content = |id: TensorId| -> Result<Array, String> {
         let b = nest.buffer(id);
         Ok(match b.role {
             Role::Packed => {
@@ -150,7 +150,7 @@ fn arguments(operator: &Operator, given: &[(TensorId, Array)]) -> Result<Vec<(Te
 fn execute(compiled: &Compiled, args: &mut [(TensorId, Array)], pool: &ThreadPool) -> Result<(), String> {
     let object = LoadedObject::load(&compiled.object).map_err(|e| e.to_string())?;
     // SAFETY: the code generator gives its exported function this signature, and `object` lives to the end.
-    let kernel = unsafe { object.kernel(&compiled.meta.name) }.ok_or("the kernel is not exported")?;
+    let kernel = unsafe { object.kernel(&compiled.meta.name) }.map_err(|e| e.to_string())?;
     let mut buffers: Vec<Fenced> = args.iter().map(|(_, a)| Fenced::holding(a.bytes())).collect();
     let pointers: Vec<*mut u8> = buffers.iter_mut().map(Fenced::pointer).collect();
     let meta = KernelMeta {
