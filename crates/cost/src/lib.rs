@@ -1,0 +1,1 @@
+//! Cost models: train and predict on matrices, without knowing any IR.
