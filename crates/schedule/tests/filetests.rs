@@ -53,7 +53,7 @@ fn parse_knobs(text: &str) -> Result<Knobs, String> {
 
 fn legal(nest: Nest) -> Result<String, String> {
     match verify_nest(&nest) {
-        Ok(()) => Ok(format!("{nest}\n")),
+        Ok(()) => Ok(nest.to_string()),
         Err(violations) => Err(format!("illegal nest:\n{nest}\n{}", violations[0])),
     }
 }
