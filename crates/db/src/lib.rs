@@ -1,0 +1,1 @@
+//! The tuning database: samples with their full context in SQLite.
