@@ -284,3 +284,32 @@ fn new_uid(info: &RunInfo) -> String {
     digest.int(RandomState::new().build_hasher().finish());
     hex(&digest.finish())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Samples, TargetKey, TaskKey};
+
+    #[test]
+    fn a_full_disk_is_reported_and_the_batch_rolled_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut db = Database::open(dir.path().join("a.db")).unwrap();
+        let run = db.begin_run(&RunInfo::default()).unwrap();
+        let (task, target) = (TaskKey::new("a", 1), TargetKey::new("t"));
+        let record = |trace: String| {
+            let samples = Samples { seconds: vec![1.0], ..Samples::default() };
+            NewRecord::new(run, &task, &target, 1, trace, Ok(samples))
+        };
+        db.insert_batch(&[record("first".into())]).unwrap();
+        let pages: i64 = db.conn.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+        db.conn
+            .pragma_update_and_check(None, "max_page_count", pages + 4, |row| row.get::<_, i64>(0))
+            .unwrap();
+        let error = db.insert_batch(&[record("second".into()), record("x".repeat(100_000))]).unwrap_err();
+        assert!(matches!(error, DbError::DiskFull { .. }), "{error}");
+        assert!(error.to_string().contains("free some space"), "{error}");
+        assert_eq!(db.records(&task, &target, 1).unwrap().len(), 1);
+        db.insert_batch(&[record("third".into())]).unwrap();
+        db.check().unwrap();
+    }
+}

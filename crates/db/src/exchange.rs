@@ -101,7 +101,8 @@ impl Database {
                 continue;
             }
             let bad = |what: String| DbError::BadLine { line: number, what };
-            let line: Line = serde_json::from_slice(&bytes).map_err(|error| bad(describe(&error)))?;
+            let line: Line =
+                serde_json::from_slice(bytes.trim_ascii_end()).map_err(|error| bad(describe(&error)))?;
             match line {
                 Line::TalwegRecords(line) if line.format > FORMAT || line.format == 0 => {
                     return Err(bad(format!(

@@ -1,6 +1,6 @@
 //! Deleting what is no longer needed.
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use crate::database::{Database, write};
 use crate::error::{At, DbError};
@@ -79,7 +79,15 @@ impl Database {
             return Ok(pruned);
         }
         tx.commit().at(path)?;
-        self.conn.execute_batch("PRAGMA incremental_vacuum").at(path)?;
+        give_space_back(&self.conn).at(path)?;
         Ok(pruned)
     }
+}
+
+/// Shrinks the file by its free pages; SQLite frees one with each row that is asked for.
+fn give_space_back(conn: &Connection) -> rusqlite::Result<()> {
+    let mut vacuum = conn.prepare("PRAGMA incremental_vacuum")?;
+    let mut rows = vacuum.query([])?;
+    while rows.next()?.is_some() {}
+    Ok(())
 }
