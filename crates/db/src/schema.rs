@@ -88,6 +88,12 @@ CREATE TABLE best (
 CREATE INDEX best_target ON best (target);
 ";
 
+// Where SQLite's file header holds what is looked at before SQLite may touch the file.
+const LOGGED_AT: usize = 18;
+const SCHEMA_COOKIE_AT: usize = 40;
+const USER_VERSION_AT: usize = 60;
+const APPLICATION_ID_AT: usize = 68;
+
 /// Refuses a file that is not a talweg database, by its header alone. A missing or empty file will become one.
 pub(crate) fn check_header(path: &Path) -> Result<(), DbError> {
     let cannot_open = |what: String| DbError::CannotOpen { path: path.to_path_buf(), what };
@@ -109,7 +115,11 @@ pub(crate) fn check_header(path: &Path) -> Result<(), DbError> {
     if !header.starts_with(b"SQLite format 3\0") || header.len() < 100 {
         return Err(not_ours("the file has some other format"));
     }
-    if header[68..72] != APPLICATION_ID.to_be_bytes() {
+    // Nothing was ever stored in it: a talweg that is creating it, or was killed while it did, leaves it like this.
+    let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let logged = header[LOGGED_AT] == 2;
+    let blank = !logged && [SCHEMA_COOKIE_AT, USER_VERSION_AT, APPLICATION_ID_AT].map(number) == [0; 3];
+    if !blank && number(APPLICATION_ID_AT) != APPLICATION_ID {
         return Err(not_ours("the file is an SQLite database of another program"));
     }
     Ok(())
@@ -149,6 +159,14 @@ fn migrate(conn: &mut Connection, path: &Path, migrations: &[&str]) -> Result<()
     let Some(missing) = migrations.get(done..) else {
         return Err(DbError::Newer { path: path.to_path_buf(), found, known });
     };
+    if found == 0 {
+        let tables: i64 =
+            tx.query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get(0)).at(path)?;
+        if tables != 0 {
+            let what = "the file is an SQLite database of another program".into();
+            return Err(DbError::NotADatabase { path: path.to_path_buf(), what });
+        }
+    }
     for step in missing {
         tx.execute_batch(step).at(path)?;
     }

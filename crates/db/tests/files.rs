@@ -60,6 +60,17 @@ fn a_database_of_another_program_is_refused_and_left_alone() {
 }
 
 #[test]
+fn a_database_of_another_program_that_is_still_in_its_log_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("other.db");
+    let other = Connection::open(&path).unwrap();
+    other.pragma_update(None, "journal_mode", "WAL").unwrap();
+    other.execute_batch("CREATE TABLE record (id INTEGER)").unwrap();
+    let error = refused(&path);
+    assert!(matches!(error, DbError::NotADatabase { .. }), "{error}");
+}
+
+#[test]
 fn a_newer_schema_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("newer.db");

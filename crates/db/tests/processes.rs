@@ -138,3 +138,20 @@ fn killing_one_writer_does_not_disturb_another() {
         "{stored}, {acknowledged} acknowledged"
     );
 }
+
+#[test]
+fn a_writer_killed_while_it_creates_the_file_leaves_one_that_opens() {
+    for round in 0..40 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = start(dir.path(), "creator", usize::MAX);
+        std::thread::sleep(Duration::from_micros(250 * round));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let acknowledged = committed(dir.path(), "creator") * BATCH;
+        let stored = stored(dir.path());
+        assert!(
+            stored == acknowledged || stored == acknowledged + BATCH,
+            "{stored}, {acknowledged} acknowledged"
+        );
+    }
+}
