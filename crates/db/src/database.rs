@@ -24,11 +24,13 @@ pub struct Database {
 pub struct OpenOptions {
     /// How long to wait for other processes before giving up with [`DbError::Locked`].
     pub busy_timeout: Duration,
+    /// Whether a missing file is created or an error.
+    pub create: bool,
 }
 
 impl Default for OpenOptions {
     fn default() -> OpenOptions {
-        OpenOptions { busy_timeout: Duration::from_secs(30) }
+        OpenOptions { busy_timeout: Duration::from_secs(30), create: true }
     }
 }
 
@@ -76,10 +78,18 @@ impl Database {
         Database::open_with(path, &OpenOptions::default())
     }
 
+    /// Like [`Database::open`], but a missing file is an error: for commands that only make sense on what is there.
+    pub fn open_existing(path: impl AsRef<Path>) -> Result<Database, DbError> {
+        Database::open_with(path, &OpenOptions { create: false, ..OpenOptions::default() })
+    }
+
     /// Like [`Database::open`], with options.
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Database, DbError> {
         let path = path.as_ref();
-        schema::check_header(path)?;
+        if !schema::check_header(path)? && !options.create {
+            let what = "there is no such file".into();
+            return Err(DbError::CannotOpen { path: path.to_path_buf(), what });
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -104,9 +114,24 @@ impl Database {
 
     /// Reads the whole file and reports damage.
     pub fn check(&self) -> Result<(), DbError> {
+        let path = &self.path;
+        let damaged = |what: String| Err(DbError::Corrupt { path: path.clone(), what });
         let answer: String =
-            self.conn.pragma_query_value(None, "integrity_check", |row| row.get(0)).at(&self.path)?;
-        if answer == "ok" { Ok(()) } else { Err(DbError::Corrupt { path: self.path.clone(), what: answer }) }
+            self.conn.pragma_query_value(None, "integrity_check", |row| row.get(0)).at(path)?;
+        if answer != "ok" {
+            return damaged(answer);
+        }
+        let dangling: i64 = self
+            .conn
+            .query_row(
+                "SELECT (SELECT COUNT(*) FROM pragma_foreign_key_check)
+                     + (SELECT COUNT(*) FROM record WHERE trace NOT IN (SELECT id FROM body)
+                        OR failure IS NOT NULL AND failure NOT IN (SELECT id FROM body))",
+                [],
+                |row| row.get(0),
+            )
+            .at(path)?;
+        if dangling == 0 { Ok(()) } else { damaged(format!("{dangling} rows refer to rows that are gone")) }
     }
 
     /// Begins a run; records name the run they belong to.

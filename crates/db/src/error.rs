@@ -74,9 +74,9 @@ pub enum DbError {
         /// What is wrong with it.
         what: String,
     },
-    /// The reader of an import or the writer of an export failed.
+    /// The disk, the reader of an import or the writer of an export failed.
     #[error("{}: {what}; {}", path.display(), self.remedy())]
-    Stream {
+    Io {
         /// The database file.
         path: PathBuf,
         /// What was done and how it failed.
@@ -144,7 +144,7 @@ impl DbError {
             }
             DbError::CannotOpen { .. } => "check the path and its permissions",
             DbError::BadLine { .. } => "correct or remove the line; nothing was imported",
-            DbError::Stream { .. } => "check the other file and run again",
+            DbError::Io { .. } => "check the disk and the other end, then run again",
             DbError::InvalidValue { .. } => "store a measurement that gives no usable number as a failure",
             DbError::NoSuchRecord { .. } => "look the record up again, it may have been pruned",
             DbError::NoSuchRun { .. } => "begin a run in this database first",
@@ -176,6 +176,7 @@ fn classify(error: rusqlite::Error, path: &Path) -> DbError {
             ErrorCode::NotADatabase => DbError::NotADatabase { path, what: error.to_string() },
             ErrorCode::DiskFull => DbError::DiskFull { path },
             ErrorCode::ReadOnly | ErrorCode::PermissionDenied => DbError::ReadOnly { path },
+            ErrorCode::SystemIoFailure => DbError::Io { path, what: error.to_string() },
             ErrorCode::CannotOpen => DbError::CannotOpen { path, what: error.to_string() },
             _ => DbError::Sqlite { path, source: error },
         },

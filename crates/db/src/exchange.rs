@@ -50,7 +50,7 @@ impl Database {
             serde_json::to_writer(&mut writer, line)
                 .map_err(std::io::Error::from)
                 .and_then(|()| writer.write_all(b"\n"))
-                .map_err(|error| stream_error(&self.path, "writing the export", &error))
+                .map_err(|error| io_error(&self.path, "writing the export", &error))
         };
         put(&Line::TalwegRecords(FormatLine { format: FORMAT }))?;
         self.walk(|item| {
@@ -75,12 +75,12 @@ impl Database {
             };
             put(&line)
         })?;
-        writer.flush().map_err(|error| stream_error(&self.path, "writing the export", &error))?;
+        writer.flush().map_err(|error| io_error(&self.path, "writing the export", &error))?;
         Ok(done)
     }
 
     /// Reads what [`Database::export`] wrote, in one transaction: a bad line is an error that names it, and nothing
-    /// is imported. Exports may be joined end to end.
+    /// is imported. Exports may be joined end to end. Other writers wait until the reader has ended.
     pub fn import(&mut self, mut reader: impl BufRead) -> Result<Imported, DbError> {
         let path = &self.path;
         let tx = write(&mut self.conn, path)?;
@@ -92,7 +92,7 @@ impl Database {
             bytes.clear();
             let read = reader
                 .read_until(b'\n', &mut bytes)
-                .map_err(|error| stream_error(path, "reading the import", &error))?;
+                .map_err(|error| io_error(path, "reading the import", &error))?;
             if read == 0 {
                 break;
             }
@@ -306,8 +306,8 @@ impl<'c> Importer<'c> {
     }
 }
 
-fn stream_error(path: &Path, doing: &str, error: &std::io::Error) -> DbError {
-    DbError::Stream { path: path.to_path_buf(), what: format!("{doing} failed: {error}") }
+fn io_error(path: &Path, doing: &str, error: &std::io::Error) -> DbError {
+    DbError::Io { path: path.to_path_buf(), what: format!("{doing} failed: {error}") }
 }
 
 /// The parser's message with the column only: it sees one line at a time.

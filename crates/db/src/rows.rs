@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::{At, DbError};
 use crate::record::{Best, Failure, Record, RecordId, Run, RunId, RunInfo, Samples, TargetKey, TaskKey};
@@ -15,14 +15,14 @@ pub(crate) const SELECT_RECORD: &str = "
     SELECT r.id, r.task, r.target, r.threads, trace.text, r.run, r.strategy, r.seed, r.recorded, r.compile_seconds,
         r.probe, r.predicted, r.verification, r.samples, r.inner, r.rejected, r.disturbed, r.stop, r.cause,
         failure.text
-    FROM record r JOIN body trace ON trace.id = r.trace LEFT JOIN body failure ON failure.id = r.failure ";
+    FROM record r LEFT JOIN body trace ON trace.id = r.trace LEFT JOIN body failure ON failure.id = r.failure ";
 
 /// The start of every query for whole winners; [`Keys::best`] reads its columns.
 pub(crate) const SELECT_BEST: &str = "
     SELECT r.id, r.task, r.target, r.threads, trace.text, r.run, r.strategy, r.seed, r.recorded, r.compile_seconds,
         r.probe, r.predicted, r.verification, r.samples, r.inner, r.rejected, r.disturbed, r.stop, r.cause,
         NULL, b.default_seconds, b.ab_ratio, b.stored
-    FROM best b JOIN record r ON r.id = b.record JOIN body trace ON trace.id = r.trace ";
+    FROM best b JOIN record r ON r.id = b.record LEFT JOIN body trace ON trace.id = r.trace ";
 
 /// The columns of a run; [`run`] reads them.
 pub(crate) const SELECT_RUN: &str =
@@ -59,7 +59,9 @@ impl Keys {
         }
         let key = conn
             .prepare_cached("SELECT text FROM target WHERE id = ?1")?
-            .query_row([id], |row| Ok(TargetKey { text: Arc::from(row.get_ref(0)?.as_str()?) }))?;
+            .query_row([id], |row| Ok(TargetKey { text: Arc::from(row.get_ref(0)?.as_str()?) }))
+            .optional()?
+            .ok_or_else(|| damage(2, Type::Integer, format!("there is no target {id}")))?;
         self.targets.insert(id, key.clone());
         Ok(key)
     }
@@ -139,8 +141,12 @@ fn decode_seconds(row: &Row<'_>) -> rusqlite::Result<Vec<f64>> {
     let bytes = row.get_ref(13)?.as_blob()?;
     let (chunks, rest) = bytes.as_chunks::<8>();
     if !rest.is_empty() || chunks.is_empty() {
-        let what = format!("a list of samples has {} bytes", bytes.len());
-        return Err(rusqlite::Error::FromSqlConversionFailure(13, Type::Blob, what.into()));
+        return Err(damage(13, Type::Blob, format!("a list of samples has {} bytes", bytes.len())));
     }
     Ok(chunks.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect())
+}
+
+/// An error that callers will see as [`DbError::Corrupt`].
+fn damage(column: usize, kind: Type, what: String) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, kind, what.into())
 }

@@ -94,13 +94,14 @@ const SCHEMA_COOKIE_AT: usize = 40;
 const USER_VERSION_AT: usize = 60;
 const APPLICATION_ID_AT: usize = 68;
 
-/// Refuses a file that is not a talweg database, by its header alone. A missing or empty file will become one.
-pub(crate) fn check_header(path: &Path) -> Result<(), DbError> {
+/// Refuses a file that is not a talweg database, by its header alone; says whether there is a file at all. A missing
+/// or empty one will become a database.
+pub(crate) fn check_header(path: &Path) -> Result<bool, DbError> {
     let cannot_open = |what: String| DbError::CannotOpen { path: path.to_path_buf(), what };
     let not_ours = |what: &str| DbError::NotADatabase { path: path.to_path_buf(), what: what.into() };
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(cannot_open(error.to_string())),
     };
     if !file.metadata().map_err(|error| cannot_open(error.to_string()))?.is_file() {
@@ -110,7 +111,7 @@ pub(crate) fn check_header(path: &Path) -> Result<(), DbError> {
     file.take(100).read_to_end(&mut header).map_err(|error| cannot_open(error.to_string()))?;
     // Zeros: another process is creating the database, and SQLite's locks will order the two.
     if header.iter().all(|byte| *byte == 0) {
-        return Ok(());
+        return Ok(true);
     }
     if !header.starts_with(b"SQLite format 3\0") || header.len() < 100 {
         return Err(not_ours("the file has some other format"));
@@ -122,7 +123,7 @@ pub(crate) fn check_header(path: &Path) -> Result<(), DbError> {
     if !blank && number(APPLICATION_ID_AT) != APPLICATION_ID {
         return Err(not_ours("the file is an SQLite database of another program"));
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Brings a checked file to the newest schema, creating it if it is empty, and sets the connection up.

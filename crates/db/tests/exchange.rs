@@ -117,7 +117,7 @@ fn failing_readers_and_writers_are_reported() {
     let writing = db.export(Broken).unwrap_err();
     let reading = db.import(std::io::BufReader::new(Broken)).unwrap_err();
     for error in [writing, reading] {
-        assert!(matches!(error, DbError::Stream { .. }), "{error}");
+        assert!(matches!(error, DbError::Io { .. }), "{error}");
         assert!(error.to_string().contains("unplugged"), "{error}");
     }
 }

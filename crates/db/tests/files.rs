@@ -136,11 +136,39 @@ fn a_list_of_samples_that_is_no_such_thing_is_damage() {
 }
 
 #[test]
+fn rows_that_refer_to_nothing_are_damage() {
+    for damage in ["DELETE FROM body", "DELETE FROM target", "UPDATE record SET run = 99"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.db");
+        filled(&path);
+        let conn = Connection::open(&path).unwrap();
+        conn.pragma_update(None, "foreign_keys", false).unwrap();
+        conn.execute_batch(damage).unwrap();
+        let db = Database::open(&path).unwrap();
+        assert!(matches!(db.check(), Err(DbError::Corrupt { .. })), "{damage}");
+        let exported = db.export(std::io::sink());
+        assert!(matches!(exported, Err(DbError::Corrupt { .. })), "{damage}: {exported:?}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_created_only_on_demand() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.db");
+    let error = Database::open_existing(&path).unwrap_err();
+    assert!(matches!(error, DbError::CannotOpen { .. }), "{error}");
+    assert!(error.to_string().contains("no such file"), "{error}");
+    assert!(!path.exists());
+    filled(&path);
+    assert_eq!(Database::open_existing(&path).unwrap().stats().unwrap().records, 500);
+}
+
+#[test]
 fn a_lock_that_stays_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.db");
     filled(&path);
-    let options = OpenOptions { busy_timeout: Duration::from_millis(20) };
+    let options = OpenOptions { busy_timeout: Duration::from_millis(20), ..OpenOptions::default() };
     let mut db = Database::open_with(&path, &options).unwrap();
     let holder = Connection::open(&path).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();

@@ -17,6 +17,8 @@ const DIRECTORY: &str = "TALWEG_DB_TEST_DIRECTORY";
 const NAME: &str = "TALWEG_DB_TEST_NAME";
 const BATCHES: &str = "TALWEG_DB_TEST_BATCHES";
 const BATCH: usize = 8;
+/// More batches than any test waits for.
+const ENDLESS: usize = 50_000;
 
 /// Stores batches of [`BATCH`] records, and appends a byte to a file of its own after each commit.
 fn write_batches(directory: &Path, name: &str, batches: usize) {
@@ -53,15 +55,26 @@ fn writer() {
     write_batches(&directory, &variable(NAME).unwrap(), batches);
 }
 
-fn start(directory: &Path, name: &str, batches: usize) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+/// A writer that does not outlive its test, even if that fails.
+struct Writer(Child);
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(directory: &Path, name: &str, batches: usize) -> Writer {
+    let child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "writer", "--nocapture"])
         .env(DIRECTORY, directory)
         .env(NAME, name)
         .env(BATCHES, batches.to_string())
         .stdout(Stdio::null())
         .spawn()
-        .unwrap()
+        .unwrap();
+    Writer(child)
 }
 
 fn stored(directory: &Path) -> usize {
@@ -78,9 +91,9 @@ fn committed(directory: &Path, name: &str) -> usize {
 fn four_processes_create_and_fill_one_file() {
     let dir = tempfile::tempdir().unwrap();
     let names = ["one", "two", "three", "four"];
-    let writers: Vec<Child> = names.iter().map(|name| start(dir.path(), name, 200)).collect();
+    let writers: Vec<Writer> = names.iter().map(|name| start(dir.path(), name, 200)).collect();
     for mut writer in writers {
-        assert!(writer.wait().unwrap().success());
+        assert!(writer.0.wait().unwrap().success());
     }
     assert_eq!(stored(dir.path()), 4 * 200 * BATCH);
     let db = Database::open(dir.path().join("tune.db")).unwrap();
@@ -99,15 +112,15 @@ fn a_killed_writer_loses_at_most_the_batch_in_flight() {
     let mut before = 0;
     for round in 0..12_usize {
         let name = format!("round {round}");
-        let mut writer = start(dir.path(), &name, usize::MAX);
+        let mut writer = start(dir.path(), &name, ENDLESS);
         let begun = Instant::now();
         while committed(dir.path(), &name) < 1 + 7 * round {
             assert!(begun.elapsed() < Duration::from_secs(120), "the writer does not write");
-            assert!(writer.try_wait().unwrap().is_none(), "the writer ended by itself");
+            assert!(writer.0.try_wait().unwrap().is_none(), "the writer ended by itself");
             std::thread::sleep(Duration::from_micros(100 + 37 * round as u64));
         }
-        writer.kill().unwrap();
-        assert!(!writer.wait().unwrap().success());
+        writer.0.kill().unwrap();
+        assert!(!writer.0.wait().unwrap().success());
         let acknowledged = committed(dir.path(), &name) * BATCH;
         let after = stored(dir.path());
         assert_eq!(after % BATCH, 0, "a batch is stored as a whole or not at all");
@@ -122,15 +135,15 @@ fn a_killed_writer_loses_at_most_the_batch_in_flight() {
 fn killing_one_writer_does_not_disturb_another() {
     let dir = tempfile::tempdir().unwrap();
     let mut survivor = start(dir.path(), "survivor", 60);
-    let mut victim = start(dir.path(), "victim", usize::MAX);
+    let mut victim = start(dir.path(), "victim", ENDLESS);
     let begun = Instant::now();
     while committed(dir.path(), "victim") < 5 {
         assert!(begun.elapsed() < Duration::from_secs(120), "the writer does not write");
         std::thread::sleep(Duration::from_micros(300));
     }
-    victim.kill().unwrap();
-    victim.wait().unwrap();
-    assert!(survivor.wait().unwrap().success());
+    victim.0.kill().unwrap();
+    victim.0.wait().unwrap();
+    assert!(survivor.0.wait().unwrap().success());
     let acknowledged = (60 + committed(dir.path(), "victim")) * BATCH;
     let stored = stored(dir.path());
     assert!(
@@ -143,10 +156,10 @@ fn killing_one_writer_does_not_disturb_another() {
 fn a_writer_killed_while_it_creates_the_file_leaves_one_that_opens() {
     for round in 0..40 {
         let dir = tempfile::tempdir().unwrap();
-        let mut writer = start(dir.path(), "creator", usize::MAX);
+        let mut writer = start(dir.path(), "creator", ENDLESS);
         std::thread::sleep(Duration::from_micros(250 * round));
-        writer.kill().unwrap();
-        writer.wait().unwrap();
+        writer.0.kill().unwrap();
+        writer.0.wait().unwrap();
         let acknowledged = committed(dir.path(), "creator") * BATCH;
         let stored = stored(dir.path());
         assert!(
