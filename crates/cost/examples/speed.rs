@@ -36,13 +36,17 @@ fn main() -> Result<(), talweg_cost::CostError> {
     let continuous: Vec<f32> = (0..ROWS * COLS).map(|_| stream.unit()).collect();
     let mixed = features(&mut stream);
     let offsets = one_row_each(ROWS);
-    println!("{:<12} {:<22} {:>9} {:>14} {:>7} {:>16}", "features", "model", "train s", "train rows/s", "nodes", "predict rows/s");
+    println!(
+        "{:<12} {:<22} {:>9} {:>14} {:>7} {:>16}",
+        "features", "model", "train s", "train rows/s", "nodes", "predict rows/s"
+    );
     for (kind, data) in [("continuous", continuous), ("mixed", mixed)] {
         let data = Matrix::new(ROWS, COLS, data)?;
         let labels: Vec<f32> = (0..ROWS)
             .map(|row| {
                 let x = data.row(row);
-                (1.0 + x[0] * x[1] + x[4] * (x[5] - x[2]).abs() + x[3].sin()).abs() / 512.0 + 0.1 * stream.unit()
+                (1.0 + x[0] * x[1] + x[4] * (x[5] - x[2]).abs() + x[3].sin()).abs() / 512.0
+                    + 0.1 * stream.unit()
             })
             .collect();
         let deep = Params { max_depth: 10, eta: 0.3, min_child_weight: 0.0, ..Params::default() };
@@ -54,7 +58,8 @@ fn main() -> Result<(), talweg_cost::CostError> {
             ("ansor", Params::ansor(), true),
             ("autotvm", Params::autotvm(), false),
         ] {
-            let objective: &dyn talweg_cost::Objective = if summed { &SummedSquares { floor: 0.0 } } else { &Squares };
+            let objective: &dyn talweg_cost::Objective =
+                if summed { &SummedSquares { floor: 0.0 } } else { &Squares };
             let (train, trees) =
                 best_of(2, || Trees::fit(&data, &offsets, &labels, objective, &params, None, None));
             let Some(trees) = trees.transpose()? else { continue };

@@ -74,7 +74,9 @@ pub enum CostError {
         data: usize,
     },
     /// A stored model that is not one.
-    #[error("tree {tree} of the stored model is damaged at node {node}: {problem}; discard the file and refit")]
+    #[error(
+        "tree {tree} of the stored model is damaged at node {node}: {problem}; discard the file and refit"
+    )]
     Damaged {
         /// Index of the tree.
         tree: usize,

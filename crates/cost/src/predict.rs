@@ -61,7 +61,8 @@ impl Flat {
                     self.walk::<GROUP>(first, depth, rows, out);
                 }
                 let done = out.len() / GROUP * GROUP;
-                let rest = rows[done * self.cols..].chunks_exact(self.cols).zip(out[done..].chunks_exact_mut(1));
+                let rest =
+                    rows[done * self.cols..].chunks_exact(self.cols).zip(out[done..].chunks_exact_mut(1));
                 for (row, out) in rest {
                     self.walk::<1>(first, depth, row, out);
                 }

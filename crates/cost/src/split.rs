@@ -253,7 +253,8 @@ mod tests {
                 let left = totals(&left, gradients);
                 let right = [all[0] - left[0], all[1] - left[1]];
                 if left[1] >= rules.min_child_weight && right[1] >= rules.min_child_weight {
-                    let gain = score(left, rules.lambda) + score(right, rules.lambda) - score(all, rules.lambda);
+                    let gain =
+                        score(left, rules.lambda) + score(right, rules.lambda) - score(all, rules.lambda);
                     best = best.max(gain);
                 }
             }
@@ -328,8 +329,7 @@ mod tests {
     #[test]
     fn versions_agree_to_the_bit() {
         let mut stream = crate::random::Stream::new(1, 1);
-        let cells: Vec<Cell> =
-            (0..200).map(|_| std::array::from_fn(|_| f64::from(stream.unit()))).collect();
+        let cells: Vec<Cell> = (0..200).map(|_| std::array::from_fn(|_| f64::from(stream.unit()))).collect();
         let totals = [100.0, 120.0];
         let portable = lane_maxima_portable(&cells, totals, 1.0, 0.1);
         assert_eq!(lane_maxima(&cells, totals, 1.0, 0.1).map(f64::to_bits), portable.map(f64::to_bits));

@@ -73,7 +73,11 @@ impl Objective for PairwiseRank {
 
     fn check(&self, labels: &[f32]) -> Result<(), CostError> {
         if !self.tasks.is_empty() && self.tasks.len() != labels.len() {
-            return Err(CostError::Shape { what: "task ids", expected: labels.len(), found: self.tasks.len() });
+            return Err(CostError::Shape {
+                what: "task ids",
+                expected: labels.len(),
+                found: self.tasks.len(),
+            });
         }
         if self.partners == 0 {
             return Err(CostError::Param { name: "partners", value: 0.0, range: "at least 1" });

@@ -17,13 +17,7 @@ pub struct SummedSquares {
 }
 
 /// Adds the derivatives of `weight(label) * (score - label)^2 / 2`.
-fn derive(
-    labels: &[f32],
-    scores: &[f32],
-    active: &[u32],
-    out: &mut [Gradient],
-    weight: impl Fn(f32) -> f32,
-) {
+fn derive(labels: &[f32], scores: &[f32], active: &[u32], out: &mut [Gradient], weight: impl Fn(f32) -> f32) {
     for &program in active {
         let program = program as usize;
         let weight = weight(labels[program]);
