@@ -77,11 +77,12 @@ fn place_cuts(keys: &[u32], max_bins: usize) -> Vec<f32> {
             let bins_left = max_bins - cuts.len();
             let share = (keys.len() - (seen - in_bin)).div_ceil(bins_left.max(1));
             let full = exact || in_bin >= share || in_bin + run.len() / 2 > share;
-            if full && bins_left > 1 {
-                if let Some(cut) = border(value(previous), value(run[0])) {
-                    cuts.push(cut);
-                    in_bin = 0;
-                }
+            if full
+                && bins_left > 1
+                && let Some(cut) = border(value(previous), value(run[0]))
+            {
+                cuts.push(cut);
+                in_bin = 0;
             }
         }
         previous = Some(run[0]);

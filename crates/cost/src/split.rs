@@ -156,10 +156,10 @@ impl<'a> Finder<'a> {
                     scratch[bin][2 * lane + 1] += f64::from(gradient[1]);
                 }
             }
-            for lane in 0..LANES {
+            for (lane, touched) in touched.into_iter().enumerate() {
                 let column = block.columns[lane];
                 let wanted = lane < block.lanes && self.allowed[column as usize];
-                let found = self.drain_lane(scratch, lane, touched[lane], column);
+                let found = self.drain_lane(scratch, lane, touched, column);
                 if wanted {
                     best = better(best, found);
                 }
