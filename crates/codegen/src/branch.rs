@@ -21,7 +21,8 @@ impl<'c, 'p> Emitter<'c, 'p> {
         }
         let truth = self.index(&condition)?;
         let function = self.frame.function;
-        let cache = self.frame.cache.clone();
+        let cache = self.frame.cache.snapshot();
+        self.frame.cache.end_block();
         let outer: Vec<Option<V>> = self.frame.slots.iter().map(|s| s.value).collect();
         let (then, join) = (self.o.block(function, "then"), self.o.block(function, "join"));
         let otherwise = if i.otherwise.is_empty() { join } else { self.o.block(function, "else") };
@@ -38,7 +39,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
             for (slot, value) in self.frame.slots.iter_mut().zip(&outer) {
                 slot.value = *value;
             }
-            self.frame.cache = cache.clone();
+            self.frame.cache = cache.snapshot();
             self.o.goto(otherwise);
             self.block(&i.otherwise)?;
             other_end = self.o.here();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use inkwell::values::InstructionValue;
 use talweg_ir::{MathOp, TensorId};
 
 use crate::ops::V;
@@ -34,14 +35,55 @@ impl LoadKey {
 /// More values of one buffer than this are not kept: no machine has the registers, and stores look at all of them.
 const MOST: usize = 512;
 
+/// A function worth not computing twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    Math(MathOp),
+    /// One over a float.
+    Reciprocal,
+}
+
 /// What is known to be computed at the current position.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Cache<'c> {
     loads: HashMap<TensorId, HashMap<LoadKey, V<'c>>>,
-    math: HashMap<(MathOp, V<'c>), V<'c>>,
+    computed: HashMap<(Function, V<'c>), V<'c>>,
+    /// Stores of the current basic block that nothing has read from memory since.
+    unread: HashMap<TensorId, HashMap<LoadKey, InstructionValue<'c>>>,
 }
 
 impl<'c> Cache<'c> {
+    /// What stays known in the blocks that follow.
+    pub fn snapshot(&self) -> Cache<'c> {
+        Cache { loads: self.loads.clone(), computed: self.computed.clone(), unread: HashMap::new() }
+    }
+
+    /// The current basic block ends.
+    pub fn end_block(&mut self) {
+        self.unread.clear();
+    }
+
+    /// Memory is read here: stores that it may see have to stay.
+    pub fn reads_memory(&mut self, buffer: TensorId, key: &LoadKey) {
+        if let Some(of) = self.unread.get_mut(&buffer) {
+            of.retain(|k, _| !k.may_overlap(key));
+        }
+    }
+
+    /// A store was emitted; returns an earlier one that it makes superfluous.
+    pub fn overwrites(
+        &mut self,
+        buffer: TensorId,
+        key: LoadKey,
+        store: Option<InstructionValue<'c>>,
+    ) -> Option<InstructionValue<'c>> {
+        let of = self.unread.entry(buffer).or_default();
+        match store {
+            Some(store) => of.insert(key, store),
+            None => of.remove(&key),
+        }
+    }
+
     pub fn load(&self, buffer: TensorId, key: &LoadKey) -> Option<V<'c>> {
         self.loads.get(&buffer)?.get(key).copied()
     }
@@ -70,11 +112,11 @@ impl<'c> Cache<'c> {
         self.loads.retain(|b, _| !buffers.contains(*b));
     }
 
-    pub fn math(&self, op: MathOp, of: V<'c>) -> Option<V<'c>> {
-        self.math.get(&(op, of)).copied()
+    pub fn computed(&self, function: Function, of: V<'c>) -> Option<V<'c>> {
+        self.computed.get(&(function, of)).copied()
     }
 
-    pub fn computed(&mut self, op: MathOp, of: V<'c>, value: V<'c>) {
-        self.math.insert((op, of), value);
+    pub fn compute(&mut self, function: Function, of: V<'c>, value: V<'c>) {
+        self.computed.insert((function, of), value);
     }
 }

@@ -10,6 +10,9 @@ use crate::emitter::{Emit, Emitter};
 use crate::linear::Linear;
 use crate::ops::{Ops, V};
 
+/// Terms with their coefficients.
+type Terms = Vec<(Expr, i64)>;
+
 impl<'c, 'p> Emitter<'c, 'p> {
     /// The innermost run-time loop whose variable occurs; 0 when none does.
     pub fn depth_of(&self, e: &Expr) -> Emit<usize> {
@@ -99,8 +102,8 @@ impl<'c, 'p> Emitter<'c, 'p> {
     }
 
     /// Terms grouped by the loop they belong to, outermost first.
-    fn by_depth(&self, terms: &[(Expr, i64)]) -> Emit<Vec<(usize, Vec<(Expr, i64)>)>> {
-        let mut groups: Vec<(usize, Vec<(Expr, i64)>)> = Vec::new();
+    fn by_depth(&self, terms: &[(Expr, i64)]) -> Emit<Vec<(usize, Terms)>> {
+        let mut groups: Vec<(usize, Terms)> = Vec::new();
         for t in terms {
             let d = self.depth_of(&t.0)?;
             match groups.binary_search_by_key(&d, |g| g.0) {
@@ -130,7 +133,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
 
     /// The value of a sum; sums that share their outer part share its computation.
     pub fn sum(&mut self, linear: &Linear) -> Emit<V<'c>> {
-        let mut prefix: Vec<(Expr, i64)> = Vec::new();
+        let mut prefix = Terms::new();
         let mut value: Option<V> = None;
         let mut depth = 0;
         for (d, group) in self.by_depth(&linear.terms)? {
@@ -174,7 +177,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
         if let Some(p) = self.frame.scopes[depth].pointers.get(&(buffer, whole)) {
             return Ok(*p);
         }
-        let mut prefix: Vec<(Expr, i64)> = Vec::new();
+        let mut prefix = Terms::new();
         for (d, group) in self.by_depth(terms)? {
             prefix.extend(group.iter().cloned());
             let id = self.sums.id(&prefix);

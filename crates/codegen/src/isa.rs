@@ -16,6 +16,8 @@ pub struct Isa {
     pub narrowest_masked: usize,
     /// Whether gathers and scatters beat loads and stores lane by lane.
     pub gather: bool,
+    /// Whether one instruction multiplies sixteen f32 by powers of two.
+    pub scale_by_power: bool,
 }
 
 impl Isa {
@@ -34,6 +36,7 @@ impl Isa {
             registers: target.vector_registers.max(8) as usize,
             narrowest_masked,
             gather,
+            scale_by_power: target.isa == Family::Avx512,
         }
     }
 }

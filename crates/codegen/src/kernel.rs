@@ -11,7 +11,7 @@ use crate::env::Env;
 use crate::isa::Isa;
 use crate::layout::{ALIGNMENT, Place};
 use crate::ops::{Ops, T, V};
-use crate::plan::{Plan, effects_of};
+use crate::plan::{Kind, Plan, Step, effects_of};
 
 impl<'c, 'p> Emitter<'c, 'p> {
     /// Emits the whole kernel and returns its module.
@@ -33,8 +33,6 @@ impl<'c, 'p> Emitter<'c, 'p> {
         let effects = effects_of(&plan.body);
         let used: Vec<TensorId> =
             (0..plan.buffers.len() as u32).map(TensorId).filter(|b| effects.touches(*b)).collect();
-        let body = e.declare_body("body", &used, &[ptr, ptr]);
-
         let entry = e.o.block(exported, "entry");
         e.o.goto(entry);
         let argument = |at: u32| exported.get_nth_param(at).map(V::into_pointer_value);
@@ -44,23 +42,28 @@ impl<'c, 'p> Emitter<'c, 'p> {
         let mut args: Vec<V> = Vec::new();
         for b in &used {
             args.push(match plan.layout.place(*b) {
-                Place::Argument(at) => {
-                    let slot = e.o.offset(table, e.o.int(i64::from(at) * 8));
-                    e.o.load(ptr, slot, 8, true)
-                }
+                Place::Argument(at) => e.o.load(ptr, e.entry_of(table, at as usize), 8, true),
                 Place::Shared(at) => e.o.offset(workspace, e.o.int(at)).into(),
                 Place::Scratch(at) => e.o.offset(workspace, e.o.int(e.scratch_start() + at)).into(),
             });
         }
-        args.push(workspace.into());
-        args.push(parallel.into());
-        e.o.call(body, &args);
-        e.o.ret();
-
-        let first = used.len() as u32;
-        e.begin_body(body, &used);
-        e.frame.workspace = body.get_nth_param(first).map(V::into_pointer_value);
-        e.frame.parallel = body.get_nth_param(first + 1).map(V::into_pointer_value);
+        if plan.body.iter().all(is_outlined) {
+            // Nothing touches memory outside the outlined loops, so there is nothing to tell about aliasing.
+            for (b, base) in used.iter().zip(args) {
+                e.frame.bases[b.index()] = Some(base.into_pointer_value());
+            }
+            e.frame.scopes.push(Scope::new(e.o.marker(), None, None, 0));
+        } else {
+            let body = e.declare_body("body", &used, &[ptr, ptr]);
+            args.push(workspace.into());
+            args.push(parallel.into());
+            e.o.call(body, &args);
+            e.o.ret();
+            e.begin_body(body, &used);
+        }
+        let parameter = |at: usize| e.frame.function.get_nth_param(at as u32).map(V::into_pointer_value);
+        let first = if e.frame.function == exported { 1 } else { used.len() };
+        (e.frame.workspace, e.frame.parallel) = (parameter(first), parameter(first + 1));
         e.block(&plan.body)?;
         e.end_body();
         Ok(e.o)
@@ -140,4 +143,9 @@ impl<'c, 'p> Emitter<'c, 'p> {
     pub fn entry_of(&self, table: PointerValue<'c>, at: usize) -> PointerValue<'c> {
         self.o.offset(table, self.o.int(at as i64 * 8))
     }
+}
+
+/// Whether the step becomes a call through the table of parallel functions.
+fn is_outlined(step: &Step) -> bool {
+    matches!(step, Step::For(l) if l.kind == Kind::Parallel && l.extent.as_int().is_some_and(|n| n > 1))
 }

@@ -1,7 +1,7 @@
 //! Reading elements: from registers, from earlier loads, from memory.
 
 use inkwell::IntPredicate;
-use inkwell::values::{InstructionOpcode, PointerValue};
+use inkwell::values::{InstructionOpcode, InstructionValue, PointerValue};
 use talweg_ir::{DType, Role, TensorId};
 
 use crate::cache::LoadKey;
@@ -66,13 +66,11 @@ impl<'c, 'p> Emitter<'c, 'p> {
             }
             None => {
                 let guard = if safe { None } else { self.guard_value() };
-                let fallback = match guard {
-                    Some(_) => Some(self.safe_pointer(buffer, v.lanes)),
-                    None => None,
-                };
+                let fallback = guard.map(|_| self.safe_pointer(buffer, v.lanes));
                 access.emit(&self.o, pointer, guard, fallback, self.isa.gather)
             }
         };
+        self.frame.cache.reads_memory(buffer, &key);
         self.frame.cache.loaded(buffer, key, value);
         Ok(value)
     }
@@ -91,7 +89,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
         &self,
         buffer: TensorId,
         address: &Address,
-    ) -> Emit<Option<(usize, inkwell::values::InstructionValue<'c>)>> {
+    ) -> Emit<Option<(usize, InstructionValue<'c>)>> {
         let depth = self.depth_of_terms(&address.terms)?;
         let mut found = None;
         for (at, scope) in self.frame.scopes.iter().enumerate().skip(depth + 1).rev() {
@@ -243,30 +241,41 @@ impl Access {
         o.int_vector(o.ctx.i32_type(), (0..lanes).map(|l| l * self.stride)).into_vector_value()
     }
 
-    /// Writes a value in register form.
-    pub fn store<'c>(&self, o: &Ops<'c>, value: V<'c>, pointer: PointerValue<'c>, gather: bool) {
+    /// Writes a value in register form; returns the instruction when it is a single plain one.
+    pub fn store<'c>(
+        &self,
+        o: &Ops<'c>,
+        value: V<'c>,
+        pointer: PointerValue<'c>,
+        gather: bool,
+    ) -> Option<InstructionValue<'c>> {
         let Vector { lanes: n, active } = self.vector;
         let at = o.offset(pointer, o.int(self.constant));
         let value = to_memory(o, self.dtype, value);
         if n == 1 {
-            return o.store(value, at, self.align());
+            return Some(o.store(value, at, self.align()));
         }
         let value = o.splat(value, n);
         if self.stride == 1 {
             return match self.mask(o, None) {
-                None => o.store(value, at, self.align()),
-                Some(mask) => o.masked_store(value, at, self.align(), mask),
+                None => Some(o.store(value, at, self.align())),
+                Some(mask) => {
+                    o.masked_store(value, at, self.align(), mask);
+                    None
+                }
             };
         }
         if gather && self.dtype.bytes() >= 4 && i32::try_from(self.stride * i64::from(n)).is_ok() {
             let mask = o.prefix_mask(n, active);
             let pointers = o.element_pointers(o.memory_type(self.dtype, 1), at, self.lane_offsets(o));
-            return o.scatter(value, pointers, self.align(), mask);
+            o.scatter(value, pointers, self.align(), mask);
+            return None;
         }
         for lane in 0..active {
             let p = o.offset(at, o.int(i64::from(lane) * self.stride * self.dtype.bytes() as i64));
             o.store(o.extract(value, lane), p, self.align());
         }
+        None
     }
 }
 

@@ -16,6 +16,8 @@ use inkwell::values::{
 use inkwell::{FloatPredicate, IntPredicate};
 use talweg_ir::DType;
 
+use crate::isa::Isa;
+
 /// A scalar or vector value.
 pub type V<'c> = BasicValueEnum<'c>;
 /// A type.
@@ -27,8 +29,11 @@ pub struct Ops<'c> {
     pub module: Module<'c>,
     pub builder: Builder<'c>,
     count: Cell<usize>,
+    count_in_block: Cell<usize>,
     intrinsics: RefCell<HashMap<(&'static str, usize), FunctionValue<'c>>>,
     invariant_kind: u32,
+    /// Whether vectors of sixteen f32 can be scaled by powers of two in one instruction.
+    pub scale_by_power: bool,
 }
 
 /// The builder only fails when it has no position, and the emitter always gives it one.
@@ -37,14 +42,16 @@ fn built<R>(result: Result<R, BuilderError>) -> R {
 }
 
 impl<'c> Ops<'c> {
-    pub fn new(ctx: &'c Context, name: &str) -> Ops<'c> {
+    pub fn new(ctx: &'c Context, name: &str, isa: &Isa) -> Ops<'c> {
         Ops {
             ctx,
             module: ctx.create_module(name),
             builder: ctx.create_builder(),
             count: Cell::new(0),
+            count_in_block: Cell::new(0),
             intrinsics: RefCell::default(),
             invariant_kind: ctx.get_kind_id("invariant.load"),
+            scale_by_power: isa.scale_by_power,
         }
     }
 
@@ -53,8 +60,14 @@ impl<'c> Ops<'c> {
         self.count.get()
     }
 
+    /// How many of them since the current block was begun.
+    pub fn count_in_block(&self) -> usize {
+        self.count_in_block.get()
+    }
+
     fn tick(&self) {
         self.count.set(self.count.get() + 1);
+        self.count_in_block.set(self.count_in_block.get() + 1);
     }
 
     // Types.
@@ -344,6 +357,17 @@ impl<'c> Ops<'c> {
         self.intrinsic("llvm.fma", a.get_type(), &[a, b, c])
     }
 
+    /// `a * 2^b` for integral `b`, when there is one instruction for it.
+    pub fn scale(&self, a: V<'c>, b: V<'c>) -> Option<V<'c>> {
+        if !self.scale_by_power || lanes(a) != 16 {
+            return None;
+        }
+        let all = self.ctx.i16_type().const_all_ones().into();
+        let current_rounding = self.ctx.i32_type().const_int(4, false).into();
+        let args = [a, b, a, all, current_rounding];
+        Some(self.intrinsic_over("llvm.x86.avx512.mask.scalef.ps.512", a.get_type(), &[], &args))
+    }
+
     // Calls.
 
     /// Calls an intrinsic overloaded on one type.
@@ -445,10 +469,11 @@ impl<'c> Ops<'c> {
         v
     }
 
-    pub fn store(&self, v: V<'c>, at: PointerValue<'c>, align: u32) {
+    pub fn store(&self, v: V<'c>, at: PointerValue<'c>, align: u32) -> InstructionValue<'c> {
         self.tick();
         let i = built(self.builder.build_store(at, v));
         let _ = i.set_alignment(align);
+        i
     }
 
     /// Loads the lanes whose mask bit is set; the others are zero.
@@ -490,6 +515,7 @@ impl<'c> Ops<'c> {
     }
 
     pub fn goto(&self, block: BasicBlock<'c>) {
+        self.count_in_block.set(0);
         self.builder.position_at_end(block);
     }
 
@@ -525,8 +551,9 @@ impl<'c> Ops<'c> {
         call.try_as_basic_value().instruction().expect("llvm.donothing returns nothing")
     }
 
-    pub fn erase(&self, marker: InstructionValue<'c>) {
-        marker.erase_from_basic_block();
+    /// Removes an instruction without result.
+    pub fn erase(&self, instruction: InstructionValue<'c>) {
+        instruction.erase_from_basic_block();
     }
 
     /// Emits before an instruction, then returns to the end of the current block.

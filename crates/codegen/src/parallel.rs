@@ -52,6 +52,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
         let body = self.outline(l, &buffers, &outer, highest)?;
         self.o.goto(resume);
         self.call_run(parallel, body, closure, n);
+        self.frame.cache.end_block();
         self.frame.cache.forget_all(&l.effects.writes);
         Ok(())
     }

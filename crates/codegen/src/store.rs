@@ -120,10 +120,13 @@ impl<'c, 'p> Emitter<'c, 'p> {
             vector: v,
             invariant: false,
         };
-        access.store(&self.o, value, pointer, self.isa.gather);
+        let instruction = access.store(&self.o, value, pointer, self.isa.gather);
         let key =
             LoadKey { sum, constant: address.constant, stride, lanes: v.lanes, active: v.active, guard: 0 };
         let exact = !matches!(dtype, talweg_ir::DType::F16 | talweg_ir::DType::BF16);
+        if let Some(dead) = self.frame.cache.overwrites(buffer, key, instruction) {
+            self.o.erase(dead);
+        }
         self.frame.cache.stored(buffer, key, exact.then_some(value));
         Ok(())
     }

@@ -5,6 +5,7 @@ use inkwell::{FloatPredicate, IntPredicate};
 use talweg_expr::Expr;
 use talweg_ir::{ArithOp, DType, MathOp, Reducer, Scalar};
 
+use crate::cache::Function;
 use crate::emitter::{Emit, Emitter};
 use crate::error::CodegenError;
 use crate::load::rounded;
@@ -112,7 +113,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
             ArithOp::Add => o.fadd(a, b),
             ArithOp::Sub => o.fsub(a, b),
             ArithOp::Mul => o.fmul(a, b),
-            ArithOp::Div => o.fdiv(a, b),
+            ArithOp::Div => self.quotient(a, b),
             ArithOp::Rem => self.float_remainder(a, b),
             // The form a single max or min instruction has.
             ArithOp::Max => o.select(o.fcmp(FloatPredicate::OGT, a, b), a, b),
@@ -218,14 +219,29 @@ impl<'c, 'p> Emitter<'c, 'p> {
                 _ => return Err(self.unsupported("math functions of integers; cast to a float type first")),
             });
         }
-        if let Some(v) = self.frame.cache.math(op, x) {
+        if let Some(v) = self.frame.cache.computed(Function::Math(op), x) {
             return Ok(v);
         }
         let v = self.math(op, x);
         if !is_const(x) {
-            self.frame.cache.computed(op, x, v);
+            self.frame.cache.compute(Function::Math(op), x, v);
         }
         Ok(v)
+    }
+
+    /// A quotient. Vectors are divided by what is the same for all lanes with one scalar division.
+    fn quotient(&mut self, a: V<'c>, b: V<'c>) -> V<'c> {
+        if lanes(a) == 1 || lanes(b) > 1 {
+            return self.o.fdiv(a, b);
+        }
+        if let Some(v) = self.frame.cache.computed(Function::Reciprocal, b) {
+            return self.o.fmul(a, v);
+        }
+        let v = self.o.fdiv(self.o.f32_like(1.0, b), b);
+        if !is_const(b) {
+            self.frame.cache.compute(Function::Reciprocal, b, v);
+        }
+        self.o.fmul(a, v)
     }
 
     /// Converts between types: floats to integers truncate and saturate, integers wrap.

@@ -80,7 +80,7 @@ pub fn cpu_use(before: &str, after: &str) -> Option<Disturbance> {
     if percent(steal) >= 2 {
         return disturbance(
             format!("the hypervisor took {} % of the CPU time just now (steal)", percent(steal)),
-            "measure at another time or on a dedicated machine; samples are gated on a peak probe meanwhile",
+            "measure at another time or on a dedicated machine",
         );
     }
     if percent(busy) >= 5 {

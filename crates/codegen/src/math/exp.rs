@@ -3,8 +3,8 @@
 use inkwell::FloatPredicate;
 use inkwell::values::InstructionOpcode;
 
-use super::polynomial;
-use crate::ops::{Ops, V};
+use super::{clamp, polynomial};
+use crate::ops::{Ops, V, lanes};
 
 /// `(exp(r) - 1 - r) / r^2`, minimax on the range of `r` for the relative error of `exp(r)`.
 const REST: [f64; 5] = [
@@ -21,14 +21,17 @@ const MAGIC: f64 = 12_582_912.0;
 /// The logarithms of the smallest normal and the largest number.
 const RANGE: (f64, f64) = (-87.33654022216797, 88.72283172607422);
 
+/// Beyond this the result is 0 or infinity.
+const LIMIT: f64 = 105.0;
+
 /// Emits `exp(x)`.
 pub fn exp<'c>(o: &Ops<'c>, x: V<'c>) -> V<'c> {
-    let shifted = o.fma(x, o.f32_like(std::f64::consts::LOG2_E, x), o.f32_like(MAGIC, x));
-    let n = o.fsub(shifted, o.f32_like(MAGIC, x));
-    let r = o.fma(n, o.f32_like(-LN2.0, x), x);
-    let r = o.fma(n, o.f32_like(-LN2.1, x), r);
-    let [a, b, c, d, e] = REST;
-    let p = polynomial(o, r, &[1.0, 1.0, a, b, c, d, e]);
+    if o.scale_by_power && lanes(x) == 16 {
+        let x = clamp(o, x, LIMIT);
+        let (n, _, p) = reduce(o, x);
+        return o.scale(p, n).unwrap_or(p);
+    }
+    let (_, shifted, p) = reduce(o, x);
     // The exponent grows by n; the lowest bits of `shifted` are n.
     let int = o.ctx.i32_type().into();
     let grow = o.binary(InstructionOpcode::Shl, o.bitcast(shifted, int), o.i32_like(23, x));
@@ -39,4 +42,14 @@ pub fn exp<'c>(o: &Ops<'c>, x: V<'c>) -> V<'c> {
     let zero = o.f32_like(0.0, x);
     let small = o.select(o.fcmp(FloatPredicate::OGT, zero, x), zero, x);
     o.select(o.fcmp(FloatPredicate::ULT, x, o.f32_like(RANGE.0, x)), small, y)
+}
+
+/// `n`, `n` plus a large number whose lowest bits hold it, and `exp(r)`.
+fn reduce<'c>(o: &Ops<'c>, x: V<'c>) -> (V<'c>, V<'c>, V<'c>) {
+    let shifted = o.fma(x, o.f32_like(std::f64::consts::LOG2_E, x), o.f32_like(MAGIC, x));
+    let n = o.fsub(shifted, o.f32_like(MAGIC, x));
+    let r = o.fma(n, o.f32_like(-LN2.0, x), x);
+    let r = o.fma(n, o.f32_like(-LN2.1, x), r);
+    let [a, b, c, d, e] = REST;
+    (n, shifted, polynomial(o, r, &[1.0, 1.0, a, b, c, d, e]))
 }

@@ -63,9 +63,12 @@ impl Pass {
                     {
                         first -= 1;
                     }
-                    let body: Vec<Stmt> = stmts.splice(first..=last, []).collect();
+                    // Those that are used afterwards are allocated before.
+                    let lives_on = |s: &Stmt| matches!(s, Stmt::Alloc(b) if used(&stmts[last + 1..], *b));
+                    let (allocs, body): (Vec<Stmt>, Vec<Stmt>) =
+                        stmts[first..=last].iter().cloned().partition(lives_on);
                     let chosen = self.choose(&extent, &values, &body);
-                    stmts.splice(first..first, chosen);
+                    stmts.splice(first..=last, allocs.into_iter().chain(chosen));
                 }
                 _ => stmts = stmts.iter().map(|s| demote(s, &extent)).collect(),
             }

@@ -11,7 +11,8 @@
 //!
 //! The region is the smallest box that holds every element read, found from the loops inside `LOOP`; overlapping
 //! regions (convolution windows) are computed again. Legal for a stage that is no output, when all its readers are
-//! `TARGET` itself or computed inside `LOOP`, and when no loop at or outside `LOOP` in `TARGET` is vectorised.
+//! `TARGET` itself or computed inside `LOOP`, and when no loop at or outside `LOOP` in `TARGET` is vectorised. A stage
+//! may be moved again, as long as the stages it reads that are computed at a loop still enclose it.
 
 use talweg_ir::{LoopKind, TensorId};
 
@@ -29,7 +30,7 @@ impl Schedule {
         }
         let readers = self.readers(id);
         if readers.is_empty() {
-            return Err(format!("nothing reads `{stage}`"));
+            return Err(format!("nothing reads `{stage}`, so no loop needs it; leave it where it is"));
         }
         if let Some(stray) = readers.iter().find(|r| !self.is_within(**r, to, leaf)) {
             return Err(format!(
@@ -41,11 +42,31 @@ impl Schedule {
         let place = s.leaves.iter().position(|l| *l == leaf).expect("find_leaf found it");
         if let Some(v) = s.leaves[..=place].iter().find(|l| s.iter(**l).annotation == LoopKind::Vectorize) {
             return Err(format!(
-                "loop `{}` of `{target}` is vectorised; nothing can be computed inside it",
+                "loop `{}` of `{target}` is vectorised; nothing can be computed inside it, so choose a loop around it",
                 s.iter(*v).name
             ));
         }
         self.stage_mut(id).attach = Attach::At(to, leaf);
+        Ok(())
+    }
+
+    /// Refuses when a stage is read outside the loop it is computed at; checked after every step, because moving a
+    /// reader may leave its producers behind.
+    pub(crate) fn check_readers_inside(&self) -> Result<(), Refusal> {
+        for s in self.stages.iter().flatten() {
+            let Attach::At(to, leaf) = s.attach else { continue };
+            for reader in self.readers(s.tensor) {
+                if !self.is_within(reader, to, leaf) {
+                    let name = |id: TensorId| &self.dag.tensor(id).name;
+                    let (stage, reader, target) = (name(s.tensor), name(reader), name(to));
+                    let at = &self.stage(to).iter(leaf).name;
+                    return Err(format!(
+                        "`{stage}`, which `{reader}` reads, is computed at loop `{at}` of `{target}`, so `{reader}` \
+                         must stay inside that loop; `compute_at` `{stage}` elsewhere first"
+                    ));
+                }
+            }
+        }
         Ok(())
     }
 

@@ -7,8 +7,8 @@
 //! C.rf[i, k.1 in 0..16] = sum[k.0 in 0..ceildiv(n, 16)] f(i, k.0*16 + k.1);  C[i] = sum[k.1 in 0..16] C.rf[i, k.1]
 //! ```
 //!
-//! Partial results are independent, so `k.1` can be vectorised or run in parallel. Where the factor does not divide the
-//! extent, the overshoot contributes the reduction's neutral value. Legal when only splits were applied to the stage
+//! Partial results are independent, so `k.1` can be vectorised or run in parallel. Where a factor does not divide the
+//! extent it splits, the overshoot contributes the reduction's neutral value. Legal when only splits were applied to the stage
 //! before, and only to its reduction loops. Both stages start with fresh loops.
 
 use talweg_expr::{Expr, Ranges, Symbol};
@@ -24,10 +24,10 @@ impl Schedule {
         let s = self.stage(id).clone();
         let compute = self.compute(id).clone();
         let Some(reduction) = compute.reduction.clone() else {
-            return Err(format!("`{stage}` is no reduction"));
+            return Err(format!("`{stage}` is no reduction, so it has nothing to factor"));
         };
         if s.iter(leaf).kind != IterKind::Reduce {
-            return Err(format!("`{axis}` does not run over the reduction"));
+            return Err(format!("`{axis}` does not run over the reduction; name one of its loops or parts"));
         }
         let plain = s.iters.iter().all(|i| {
             i.annotation == LoopKind::Serial
@@ -36,7 +36,9 @@ impl Schedule {
                     || matches!((&i.origin, &i.fate), (Origin::Axis(_), Fate::Leaf)))
         });
         if !plain || s.attach != Attach::Root || !self.attached_to(id).is_empty() {
-            return Err(format!("`{stage}` may only have splits of its reduction loops before `rfactor`"));
+            return Err(format!(
+                "`{stage}` may only have splits of its reduction loops before `rfactor`; apply other steps afterwards"
+            ));
         }
 
         // Each reduction axis as a sum over its split parts, each part with its extent.
@@ -62,11 +64,9 @@ impl Schedule {
                 ranges.set(&a.symbol, 0, e - 1);
             }
         }
-        let inside = reduction
-            .axes
+        let inside = limits
             .iter()
-            .zip(&values)
-            .fold(Expr::bool(true), |all, (a, v)| all.and(&v.lt(&a.extent).simplify(&ranges)));
+            .fold(Expr::bool(true), |all, (value, extent)| all.and(&value.lt(extent).simplify(&ranges)));
         if inside.as_bool() != Some(true) {
             let neutral = reduction.reducer.identity(self.dag.tensor(id).dtype);
             body = Scalar::select(Scalar::predicate(inside), body, neutral);
@@ -92,8 +92,8 @@ impl Schedule {
     }
 }
 
-/// The value of a loop as a sum over its leaf parts. Collects the parts with their extents, and for every split the
-/// value that must stay below an extent.
+/// The value of a loop as a sum over its leaf parts. Collects the parts with their extents, and for every split loop its
+/// value with the extent it must stay below: parts of parts may overshoot their parent without overshooting the axis.
 fn unfold(
     s: &Stage,
     at: usize,

@@ -41,8 +41,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let _ = writeln!(out, "CPU        {} ({} cores)", target.cpu, target.cores);
     let _ = writeln!(
         out,
-        "vectors    {:?}: {} bits, {} registers, {} f32 lanes",
-        target.isa,
+        "vectors    {}: {} bits, {} registers, {} f32 lanes",
+        target.isa.name(),
         target.vector_bits,
         target.vector_registers,
         target.lanes(4)
@@ -50,13 +50,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let _ = writeln!(out, "caches     L1 {}, L2 {}, L3 {}", kib(target.l1d), kib(target.l2), kib(target.l3));
     let _ = writeln!(out, "features   {}", target.llvm_features);
     let _ = writeln!(out, "peak       {one:.1} GFLOP/s on one thread, {all:.1} on {cores}");
-    let _ = writeln!(out, "bandwidth  level   set         read      write     copy   (GB/s, one thread)");
+    let _ = writeln!(
+        out,
+        "bandwidth  {:<6}  {:<9} {:>7}  {:>9}  {:>7}   (GB/s, one thread)",
+        "level", "set", "read", "write", "copy"
+    );
     for l in &levels {
         let _ = writeln!(
             out,
             "           {:<6}  {:<9} {:>7.1}  {:>9.1}  {:>7.1}",
             l.level,
-            kib(l.bytes as u64),
+            kib(l.bytes),
             l.read_gbs,
             l.write_gbs,
             l.copy_gbs

@@ -2,6 +2,7 @@
 
 pub mod doctor;
 pub mod op;
+mod operator_help;
 
 use std::fmt;
 
@@ -45,7 +46,8 @@ impl fmt::Display for Failure {
 /// Writes to standard output; a reader that went away is no error.
 pub fn print(text: &str) -> Result<(), Failure> {
     use std::io::Write;
-    match std::io::stdout().write_all(text.as_bytes()) {
+    let mut out = std::io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::work(format!("cannot write to standard output: {e}")))
         }

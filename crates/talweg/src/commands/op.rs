@@ -5,37 +5,38 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use talweg::{BenchOptions, Operator, OperatorError, Report, ScheduleSource, bench_operator};
+use talweg_ir::Dag;
 use talweg_ops::Spec;
 use talweg_target::Target;
 
-use super::{Failure, print};
+use super::{Failure, operator_help, print};
 
 /// Arguments of `talweg op`.
 #[derive(Args)]
-#[command(after_help = help())]
+#[command(after_help = operator_help::short(), after_long_help = operator_help::long())]
 pub struct Arguments {
-    /// The operator, for example `matmul:m=1024,n=1024,k=1024`; see the list below.
+    /// The operator and its sizes, for example `matmul:m=1024,n=1024,k=1024`.
     spec: String,
-    /// `default` for the analytic default, or a file with a trace.
+    /// `default` for the analytic default, or a file with one step a line.
     #[arg(long, value_name = "default|FILE", default_value = "default")]
     schedule: String,
     /// Threads of the operator's parallel loops.
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
-    /// Print a stage of the compilation instead of running.
-    #[arg(long, value_enum)]
+    /// Print a stage of the compilation and stop.
+    #[arg(long, value_enum, value_name = "STAGE")]
     emit: Option<Emit>,
-    /// Compile for this target: `host`, `avx512`, `avx2` or `neon`. Targets this machine cannot run need `--emit`.
-    #[arg(long, default_value = "host")]
+    /// The machine to compile for: host, avx512, avx2 or neon. One that this machine cannot run needs `--emit`.
+    #[arg(long, default_value = "host", value_name = "NAME")]
     target: String,
-    /// Time for taking samples, in seconds.
+    /// Time for taking samples.
     #[arg(long, default_value_t = 0.6, value_name = "SECONDS")]
     budget: f64,
     /// Empty the caches before each run.
     #[arg(long)]
     cold: bool,
     /// Print one JSON object.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "emit")]
     json: bool,
 }
 
@@ -54,14 +55,6 @@ enum Emit {
     Asm,
 }
 
-fn help() -> String {
-    let mut out = String::from("Operators:\n");
-    for o in talweg_ops::operators() {
-        let _ = writeln!(out, "  {}\n      {}", o.example, o.help);
-    }
-    out
-}
-
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -73,11 +66,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if !(0.001..=3600.0).contains(&arguments.budget) {
         return Err(Failure::input(format!(
-            "--budget {} is not between 0.001 and 3600 seconds",
+            "--budget {} is not possible; give a number of seconds from 0.001 to 3600",
             arguments.budget
         )));
     }
-    let target = Target::named(&arguments.target).map_err(Failure::input)?;
+    let target = Target::named(&arguments.target).map_err(|e| Failure::input(format!("--target: {e}")))?;
+    if arguments.emit.is_none() {
+        target.can_run_here().map_err(|e| {
+            Failure::input(format!("--target {}: {e}, or add `--emit asm` to see its code", arguments.target))
+        })?;
+    }
     let spec = Spec::parse(&arguments.spec).map_err(Failure::input)?;
     let operator =
         Operator::new(spec, &ScheduleSource::parse(&arguments.schedule), &target).map_err(|e| {
@@ -86,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(emit) = arguments.emit {
         return print(&emitted(&operator, &target, emit)?);
     }
-    target.can_run_here().map_err(Failure::input)?;
+    check_memory(&operator.dag).map_err(Failure::input)?;
     let options = BenchOptions {
         threads: arguments.threads,
         cold_caches: arguments.cold,
@@ -100,12 +98,38 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&readable(&report, &arguments.schedule))
 }
 
+/// Refuses operators whose tensors do not fit into memory, rather than being killed for them later.
+fn check_memory(dag: &Dag) -> Result<(), String> {
+    let bytes =
+        |shape: Vec<i64>, element: usize| shape.iter().map(|e| *e as f64).product::<f64>() * element as f64;
+    let tensors = dag.tensors.iter().map(|t| bytes(t.const_shape().unwrap_or_default(), t.dtype.bytes()));
+    // The interpreter, the shared memory and the worker each have their own.
+    let needed = 3.0 * tensors.sum::<f64>();
+    let gib = |b: f64| b / f64::from(1 << 30);
+    match available_memory(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()) {
+        Some(available) if needed > available => Err(format!(
+            "checking and timing `{}` takes about {:.1} GiB of memory, and {:.1} GiB are available; make it smaller",
+            dag.name,
+            gib(needed),
+            gib(available)
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that can be had without swapping, from `/proc/meminfo`.
+fn available_memory(meminfo: &str) -> Option<f64> {
+    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024.0)
+}
+
 fn emitted(operator: &Operator, target: &Target, emit: Emit) -> Result<String, Failure> {
     let options = talweg_codegen::Options::default();
     Ok(match emit {
-        Emit::Te => format!("{}\n", operator.dag),
+        Emit::Te => operator.dag.to_string(),
         Emit::Schedule => operator.trace.to_string(),
-        Emit::Loops => format!("{}\n", operator.nest),
+        Emit::Loops => operator.nest.to_string(),
         Emit::Llvm => talweg_codegen::emit_llvm(&operator.nest, target, &options).map_err(Failure::work)?,
         Emit::Asm => talweg_codegen::emit_asm(&operator.nest, target, &options).map_err(Failure::work)?,
     })
@@ -118,13 +142,9 @@ fn readable(r: &Report, schedule: &str) -> String {
     } else {
         format!("{:.2} us", r.median_us)
     };
+    let samples = if r.samples == 1 { "one sample".to_string() } else { format!("{} samples", r.samples) };
     let mut out = format!("{}  ({threads}, schedule: {schedule})\n", r.spec);
-    let _ = writeln!(
-        out,
-        "  time     {time}  (median of {} samples, spread {:.1} %)",
-        r.samples,
-        r.spread * 100.0
-    );
+    let _ = writeln!(out, "  time     {time}  (median of {samples}, spread {:.1} %)", r.spread * 100.0);
     let _ = writeln!(
         out,
         "  speed    {:.1} GFLOP/s, {:.1} % of the {:.1} GFLOP/s measured here; {:.1} GB/s",
