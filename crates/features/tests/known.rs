@@ -172,3 +172,39 @@ fn curves_rise_with_their_thresholds() {
     assert!((constant(&a[38]) - f64::log2(64.0 + 1.0)).abs() < 1e-9);
     assert!((constant(&a[40 + 38]) - f64::log2(64.0 * 32.0 + 1.0)).abs() < 1e-9);
 }
+
+/// An index relative to where a tile starts: at even `t` the outer loop leaves both quotients and cancels.
+#[test]
+fn quotients_that_cancel_at_some_values_of_a_knob() {
+    let text = "nest q {
+  input X: f32[9]
+  output Y: f32[64]
+  for a in 0..4 {
+    for b in 0..$t {
+      for x in 0..3 {
+        Y[a * $t + b] += X[(a * $t + b + x) // 2 - (a * $t + b) // 2]
+      }
+    }
+  }
+}";
+    let (nest, t) = (parse(text), Symbol::knob("t"));
+    let program =
+        FeatureProgram::new(&nest, std::slice::from_ref(&t), &target()).expect("the knob is listed");
+    let names = feature_names();
+    let by_loop = names.iter().position(|n| *n == "b1.reuse_count").expect("a name");
+    let mut counts = Vec::new();
+    for value in 1..=8 {
+        let point = nest.map_exprs(&mut |e| e.subst(&|s| (*s == t).then(|| Expr::int(value))));
+        let want: Vec<f64> = per_store(&point, &target())[0].values.iter().map(constant).collect();
+        let mut got = vec![0.0; program.width()];
+        program.eval_batch(&[value as f64], 1, &mut got, &mut FeatureScratch::new());
+        for (k, (got, want)) in got.iter().zip(&want).enumerate() {
+            assert!((f64::from(*got) - want).abs() < 1e-5, "{} at {value}: {got}, {want}", names[k]);
+        }
+        counts.push(want[by_loop]);
+    }
+    assert!(
+        (counts[3] - f64::log2(5.0)).abs() < 1e-9,
+        "the outer loop of 4 reads the same again: {counts:?}"
+    );
+}
