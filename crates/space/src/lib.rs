@@ -1,0 +1,1 @@
+//! Schedule spaces: sketches, knobs, constraints, templates.
