@@ -9,6 +9,7 @@
 //! | [`candidate`] | sketch and knob values, as text too |
 //! | [`sample`] | random candidates, repair, the size of a space |
 //! | [`vary`] | mutation and crossover |
+//! | `formula` | constraints compiled for fast checks |
 //! | [`rng`] | the one random stream |
 //! | [`analysis`] | what rules ask about the stages of a DAG |
 //! | [`state`] | a sketch under construction |
@@ -20,6 +21,7 @@ pub mod analysis;
 pub mod candidate;
 pub mod domain;
 pub mod error;
+mod formula;
 pub mod knob;
 pub mod rng;
 pub mod rules;
