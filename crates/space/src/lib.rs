@@ -6,6 +6,7 @@
 //! | [`sketch`] | one sketch: trace, symbolic nest, knobs, constraints |
 //! | [`knob`] | knobs and constraints as data |
 //! | [`domain`] | which values a knob may take |
+//! | [`index`] | candidates as mixed-radix numbers |
 //! | [`candidate`] | sketch and knob values, as text too |
 //! | [`sample`] | random candidates, repair, the size of a space |
 //! | [`vary`] | mutation and crossover |
@@ -22,6 +23,7 @@ pub mod candidate;
 pub mod domain;
 pub mod error;
 mod formula;
+pub mod index;
 pub mod knob;
 pub mod rng;
 pub mod rules;
