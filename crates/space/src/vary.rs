@@ -96,7 +96,8 @@ impl Space {
                 continue;
             }
             for at in &node.knobs {
-                if let Some(value) = father.position(&mother.knobs[*at].symbol).and_then(|p| b.values.get(p)) {
+                if let Some(value) = father.position(&mother.knobs[*at].symbol).and_then(|p| b.values.get(p))
+                {
                     child.values[*at] = *value;
                 }
             }

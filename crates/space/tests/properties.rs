@@ -50,7 +50,8 @@ fn traces_replay_to_the_same_program() {
         let label = format!("{label}\ncandidate {c}\n{trace}");
         let parsed = Trace::parse(&trace.to_string()).unwrap_or_else(|e| panic!("{label}\n{e}"));
         assert_eq!(parsed, trace, "{label}");
-        let schedule = Schedule::replay(space.dag.clone(), &parsed).unwrap_or_else(|e| panic!("{label}\n{e}"));
+        let schedule =
+            Schedule::replay(space.dag.clone(), &parsed).unwrap_or_else(|e| panic!("{label}\n{e}"));
         let nest = concretize(&schedule.lower().expect("lowers"), &|_| None).expect("has no knobs");
         reference.check(&label, &nest);
         let symbolic = space.instantiate(&c).expect("legal");

@@ -126,7 +126,12 @@ fn first_sweep(state: SketchState, rules: &[Box<dyn SketchRule>]) -> Vec<SketchS
     states
 }
 
-fn successors(state: &SketchState, stage: &str, rules: &[Box<dyn SketchRule>], early: bool) -> Vec<SketchState> {
+fn successors(
+    state: &SketchState,
+    stage: &str,
+    rules: &[Box<dyn SketchRule>],
+    early: bool,
+) -> Vec<SketchState> {
     let mut out = Vec::new();
     for rule in rules.iter().filter(|r| r.is_early() == early) {
         let decision = rule.condition(state, stage);
