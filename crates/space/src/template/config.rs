@@ -7,7 +7,7 @@ use super::Shape;
 use crate::domain;
 use crate::error::SpaceError;
 use crate::knob::KnobRole;
-use crate::rules::{Decision, SketchRule, cpu_rules};
+use crate::rules::{Decision, cpu_rules};
 use crate::state::SketchState;
 
 /// Which sizes a split offers.
@@ -325,10 +325,10 @@ impl Config {
     pub(super) fn finish_other_stages(&mut self) {
         let rules = cpu_rules();
         while let Some(stage) = self.state.next_stage() {
-            let applies = |r: &&Box<dyn SketchRule>| {
-                !r.is_early() && r.condition(&self.state, &stage) != Decision::Skip
-            };
-            let ways = rules.iter().filter(applies).map(|r| r.apply(&self.state, &stage));
+            let ways = rules
+                .iter()
+                .filter(|r| !r.is_early() && r.condition(&self.state, &stage) != Decision::Skip)
+                .map(|r| r.apply(&self.state, &stage));
             match ways.into_iter().find(|w| !w.is_empty()) {
                 Some(mut ways) => {
                     let chosen = self.choose(ways.len());
