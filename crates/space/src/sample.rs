@@ -19,9 +19,10 @@ impl Space {
         self.sample_in(sketch, rng)
     }
 
-    /// A random legal candidate of one sketch.
+    /// A random legal candidate of one sketch, the last one when there is no such sketch.
     pub fn sample_in(&self, sketch: usize, rng: &mut Rng) -> Candidate {
-        let s = &self.sketches[sketch.min(self.sketches.len() - 1)];
+        let sketch = sketch.min(self.sketches.len() - 1);
+        let s = &self.sketches[sketch];
         let mut values = s.smallest();
         for at in sampling_order(s, rng) {
             let least = values[at];
