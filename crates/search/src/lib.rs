@@ -1,0 +1,1 @@
+//! Search strategies and the task scheduler: ask for candidates, tell what they measured.
