@@ -11,6 +11,7 @@
 //! | [`annealing`], [`diversity`] | AutoTVM's search, and how it spreads a batch |
 //! | [`evolutionary`] | Ansor's search |
 //! | [`pool`] | the best candidates met during a search |
+//! | [`testing`] | synthetic domains and scorers |
 //! | [`scheduler`], [`objective`] | which of several tasks is tuned next, and for what |
 
 pub mod annealing;
@@ -28,6 +29,7 @@ pub mod random;
 pub mod scheduler;
 pub mod scorer;
 pub mod strategy;
+pub mod testing;
 
 pub use annealing::{Annealing, AnnealingParams};
 pub use domain::Domain;
