@@ -1,0 +1,41 @@
+//! Schedule spaces: sketches with knobs, their constraints as formulas, and the ways to produce them.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`space`] | a space and its candidates made concrete |
+//! | [`sketch`] | one sketch: trace, symbolic nest, knobs, constraints |
+//! | [`knob`] | knobs and constraints as data |
+//! | [`domain`] | which values a knob may take |
+//! | [`candidate`] | sketch and knob values, as text too |
+//! | [`sample`] | random candidates, repair, the size of a space |
+//! | [`vary`] | mutation and crossover |
+//! | [`rng`] | the one random stream |
+//! | [`analysis`] | what rules ask about the stages of a DAG |
+//! | [`state`] | a sketch under construction |
+//! | [`rules`] | sketch rules, one a file, and their derivation (Ansor) |
+//! | [`template`] | templates written against a configuration space, one a file (AutoTVM) |
+//! | [`text`] | printing a space |
+
+pub mod analysis;
+pub mod candidate;
+pub mod domain;
+pub mod error;
+pub mod knob;
+pub mod rng;
+pub mod rules;
+pub mod sample;
+pub mod sketch;
+pub mod space;
+pub mod state;
+pub mod template;
+pub mod text;
+pub mod vary;
+
+pub use candidate::Candidate;
+pub use error::SpaceError;
+pub use knob::{Constraint, Knob, KnobRole};
+pub use rng::Rng;
+pub use rules::{Decision, SketchRule, cpu_rules};
+pub use sketch::{Node, Sketch};
+pub use space::Space;
+pub use state::SketchState;

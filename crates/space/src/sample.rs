@@ -1,0 +1,184 @@
+//! Random candidates, the nearest legal candidate, and the number of candidates.
+//!
+//! All three walk through legal points only: they start from the smallest value of every knob, which is legal, and
+//! change one knob at a time to a value all constraints around it allow.
+
+use crate::candidate::Candidate;
+use crate::knob::KnobRole;
+use crate::rng::Rng;
+use crate::sketch::Sketch;
+use crate::space::Space;
+
+/// Probes of the size estimate.
+const PROBES: usize = 48;
+
+impl Space {
+    /// A random legal candidate; sketches are equally likely.
+    pub fn sample(&self, rng: &mut Rng) -> Candidate {
+        let sketch = rng.below(self.sketches.len());
+        self.sample_in(sketch, rng)
+    }
+
+    /// A random legal candidate of one sketch.
+    pub fn sample_in(&self, sketch: usize, rng: &mut Rng) -> Candidate {
+        let s = &self.sketches[sketch.min(self.sketches.len() - 1)];
+        let mut values = s.smallest();
+        for at in sampling_order(s, rng) {
+            let allowed = s.allowed(at, &mut values);
+            let weights: Vec<f64> = allowed.iter().map(|v| weight(s, at, &values, *v)).collect();
+            values[at] = allowed[rng.weighted(&weights)];
+        }
+        Candidate { sketch, values }
+    }
+
+    /// Moves a candidate to a legal one nearby; false when its sketch does not exist or the number of values is wrong.
+    pub fn repair(&self, candidate: &mut Candidate) -> bool {
+        let Ok(sketch) = self.sketch(candidate) else { return false };
+        let wanted: Vec<f64> = candidate.values.iter().map(|v| *v as f64).collect();
+        candidate.values = sketch.round(&wanted);
+        true
+    }
+
+    /// The number of candidates, counted exactly where constraints do not cut and estimated where they do.
+    pub fn size(&self) -> f64 {
+        self.sketches.iter().map(Sketch::size).sum()
+    }
+}
+
+impl Sketch {
+    /// The values of one knob that are legal with the others as they are; never empty when they are legal now.
+    pub(crate) fn allowed(&self, knob: usize, values: &mut [i64]) -> Vec<i64> {
+        let now = values[knob];
+        let mut out = Vec::new();
+        for v in &self.knobs[knob].domain {
+            values[knob] = *v;
+            if self.holds_around(knob, values) {
+                out.push(*v);
+            }
+        }
+        values[knob] = now;
+        if out.is_empty() {
+            out.push(now);
+        }
+        out
+    }
+
+    /// The legal values nearest to real ones: rounded, shrunk until legal, then grown back where there is room.
+    pub fn round(&self, wanted: &[f64]) -> Vec<i64> {
+        let at: Vec<usize> = self.knobs.iter().zip(wanted).map(|(k, w)| k.nearest(*w)).collect();
+        let mut place = at.clone();
+        let value = |place: &[usize]| -> Vec<i64> {
+            self.knobs.iter().zip(place).map(|(k, p)| k.domain[*p]).collect()
+        };
+        let mut values = value(&place);
+        let mut excess = self.excess(&values);
+        while excess > 0.0 {
+            // The step down that helps most for the change it makes.
+            let mut best: Option<(f64, usize, usize)> = None;
+            for k in 0..place.len() {
+                for to in [place[k].saturating_sub(1), place[k] / 2, 0] {
+                    if to == place[k] {
+                        continue;
+                    }
+                    let mut trial = values.clone();
+                    trial[k] = self.knobs[k].domain[to];
+                    let gain = gain(excess, self.excess(&trial));
+                    let change = (values[k] as f64 / (trial[k] as f64).max(1.0)).ln().abs().max(1e-3);
+                    if best.is_none_or(|(g, ..)| gain / change > g) {
+                        best = Some((gain / change, k, to));
+                    }
+                }
+            }
+            match best {
+                Some((g, k, to)) if g > 0.0 => place[k] = to,
+                _ => place = vec![0; place.len()],
+            }
+            values = value(&place);
+            excess = self.excess(&values);
+            if place.iter().all(|p| *p == 0) {
+                break;
+            }
+        }
+        for k in 0..place.len() {
+            for to in (place[k] + 1..=at[k]).rev() {
+                let before = values[k];
+                values[k] = self.knobs[k].domain[to];
+                if self.holds_around(k, &values) {
+                    break;
+                }
+                values[k] = before;
+            }
+        }
+        values
+    }
+
+    /// The number of legal candidates: exact when no constraint cuts, otherwise by random descents through the tree of
+    /// knob values, each weighted with the branches it passed.
+    pub fn size(&self) -> f64 {
+        if self.constraints.is_empty() {
+            return self.knobs.iter().map(|k| k.domain.len() as f64).product();
+        }
+        let mut rng = Rng::new(0x512e);
+        let mut total = 0.0;
+        for _ in 0..PROBES {
+            let mut values = self.smallest();
+            let mut count = 1.0;
+            for at in 0..values.len() {
+                let allowed = self.allowed(at, &mut values);
+                count *= allowed.len() as f64;
+                values[at] = allowed[rng.below(allowed.len())];
+            }
+            total += count;
+        }
+        (total / PROBES as f64).round()
+    }
+}
+
+/// How much of the excess a step removes; infinite excess (a formula without value) counts as large.
+fn gain(before: f64, after: f64) -> f64 {
+    before.min(1e12) - after.min(1e12)
+}
+
+/// Inner levels first, so that register tiles are not squeezed by outer ones; random within a level.
+fn sampling_order(sketch: &Sketch, rng: &mut Rng) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..sketch.knobs.len()).collect();
+    rng.shuffle(&mut order);
+    let rank = |k: &usize| match &sketch.knobs[*k].role {
+        KnobRole::Tile { vector: true, .. } => 0,
+        KnobRole::Tile { level: 3, .. } => 0,
+        KnobRole::Unroll { .. } => 1,
+        KnobRole::Tile { reduce: true, .. } => 2,
+        KnobRole::Tile { level, .. } => 2 + 3usize.saturating_sub(*level),
+        KnobRole::Choice { .. } => 6,
+    };
+    order.sort_by_key(rank);
+    order
+}
+
+/// How likely a value is: register tiles prefer much work, outer levels are log-uniform and prefer tiles without waste.
+fn weight(sketch: &Sketch, knob: usize, values: &[i64], value: i64) -> f64 {
+    let KnobRole::Tile { stage, axis, extent, level, vector, .. } = &sketch.knobs[knob].role else {
+        return 1.0;
+    };
+    if *vector {
+        return 1.0;
+    }
+    // What the levels further in leave to be tiled.
+    let inner: i64 = sketch
+        .knobs
+        .iter()
+        .zip(values)
+        .filter(|(k, _)| match &k.role {
+            KnobRole::Tile { stage: s, axis: a, level: l, .. } => s == stage && a == axis && l > level,
+            KnobRole::Unroll { stage: s, axis: a, .. } => s == stage && a == axis,
+            KnobRole::Choice { .. } => false,
+        })
+        .map(|(_, v)| *v)
+        .product();
+    let left = (extent + inner - 1) / inner.max(1);
+    let tiles = (left + value - 1) / value;
+    let is_tight = (left + tiles - 1) / tiles == value;
+    let divides = left % value == 0;
+    let neat = if divides { 4.0 } else if is_tight { 1.0 } else { 0.1 };
+    if *level == 3 { neat * value as f64 } else { neat / value as f64 }
+}

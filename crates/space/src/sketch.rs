@@ -1,0 +1,139 @@
+//! One sketch: a trace with open knobs, its symbolic nest, and the formulas its knobs must satisfy.
+
+use talweg_expr::{Expr, Symbol};
+use talweg_ir::{Nest, Role};
+use talweg_schedule::{Schedule, Trace};
+
+use crate::knob::{Constraint, Knob};
+
+/// A schedule with open knobs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sketch {
+    /// Its structural choices, for people; unique in its space.
+    pub name: String,
+    /// The steps, with knobs as symbols.
+    pub trace: Trace,
+    /// The loop nest, with knobs as symbols: one lowering for all candidates.
+    pub nest: Nest,
+    /// The knobs, in a fixed order.
+    pub knobs: Vec<Knob>,
+    /// What the knobs must satisfy together.
+    pub constraints: Vec<Constraint>,
+    /// The stages of the DAG with the knobs that decide how they are computed.
+    pub nodes: Vec<Node>,
+    /// For each knob, the constraints that mention it.
+    pub(crate) limits: Vec<Vec<usize>>,
+}
+
+/// A stage and its knobs, the unit of crossover.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The stage whose steps the knobs belong to.
+    pub stage: String,
+    /// Positions in [`Sketch::knobs`].
+    pub knobs: Vec<usize>,
+}
+
+/// Bytes of scratch a thread may use, and how much larger a packed constant may get.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    pub local_bytes: i64,
+}
+
+impl Sketch {
+    /// Lowers a schedule with open knobs, adds the limits its buffers imply, and checks that the smallest values of all
+    /// knobs are legal. `None` when the schedule cannot be lowered or not even those are.
+    pub(crate) fn new(
+        name: String,
+        schedule: &Schedule,
+        knobs: Vec<Knob>,
+        mut constraints: Vec<Constraint>,
+        budget: Budget,
+    ) -> Option<Sketch> {
+        let nest = schedule.lower().ok()?;
+        let least = |s: &Symbol| knobs.iter().find(|k| k.symbol == *s).map(Knob::least);
+        constraints.extend(buffer_limits(&nest, budget, &least));
+        let is_open = |c: &Constraint| [&c.lhs, &c.rhs].iter().any(|e| e.symbols().iter().any(Symbol::is_knob));
+        constraints.retain(|c| is_open(c) || !c.holds(&|_| None));
+        let limits = knobs
+            .iter()
+            .map(|k| {
+                let about = |c: &Constraint| c.lhs.mentions(&k.symbol) || c.rhs.mentions(&k.symbol);
+                (0..constraints.len()).filter(|c| about(&constraints[*c])).collect()
+            })
+            .collect();
+        let mut nodes: Vec<Node> = Vec::new();
+        for (at, k) in knobs.iter().enumerate() {
+            match nodes.iter_mut().find(|n| n.stage == k.role.stage()) {
+                Some(n) => n.knobs.push(at),
+                None => nodes.push(Node { stage: k.role.stage().to_string(), knobs: vec![at] }),
+            }
+        }
+        let sketch =
+            Sketch { name, trace: schedule.trace().clone(), nest, knobs, constraints, nodes, limits };
+        sketch.satisfies(&sketch.smallest()).then_some(sketch)
+    }
+
+    /// The smallest value of every knob, which is always legal.
+    pub fn smallest(&self) -> Vec<i64> {
+        self.knobs.iter().map(Knob::least).collect()
+    }
+
+    /// The position of a knob.
+    pub fn position(&self, symbol: &Symbol) -> Option<usize> {
+        self.knobs.iter().position(|k| k.symbol == *symbol)
+    }
+
+    /// The value of a knob in a list of values.
+    pub fn lookup<'a>(&'a self, values: &'a [i64]) -> impl Fn(&Symbol) -> Option<i64> + 'a {
+        move |s| self.position(s).and_then(|at| values.get(at).copied())
+    }
+
+    /// Whether the values are in their domains and every constraint holds.
+    pub fn satisfies(&self, values: &[i64]) -> bool {
+        values.len() == self.knobs.len()
+            && self.knobs.iter().zip(values).all(|(k, v)| k.domain.binary_search(v).is_ok())
+            && self.constraints.iter().all(|c| c.holds(&self.lookup(values)))
+    }
+
+    /// Whether every constraint that mentions a knob holds.
+    pub(crate) fn holds_around(&self, knob: usize, values: &[i64]) -> bool {
+        self.limits[knob].iter().all(|c| self.constraints[*c].holds(&self.lookup(values)))
+    }
+
+    /// How much the values exceed all constraints together.
+    pub(crate) fn excess(&self, values: &[i64]) -> f64 {
+        self.constraints.iter().map(|c| c.excess(&self.lookup(values))).sum()
+    }
+
+    /// The trace with the values in place of the knobs.
+    pub fn trace_at(&self, values: &[i64]) -> Trace {
+        let lookup = self.lookup(values);
+        self.trace.subst(&|s| lookup(s).map(Expr::int))
+    }
+}
+
+/// Local buffers fit the budget, packed constants stay below twice their source.
+///
+/// What the smallest knobs already need is always granted: long rows have buffers no knob can shrink.
+fn buffer_limits(nest: &Nest, budget: Budget, least: &dyn Fn(&Symbol) -> Option<i64>) -> Vec<Constraint> {
+    let elements = |shape: &[Expr]| shape.iter().fold(Expr::int(1), |p, e| p * e);
+    let mut out = Vec::new();
+    for b in &nest.buffers {
+        if b.role == Role::Local {
+            let bytes = elements(&b.shape) * b.dtype.bytes() as i64;
+            let limit = bytes.eval(least).unwrap_or(0).max(budget.local_bytes);
+            out.push(Constraint::new(format!("bytes of {}", b.name), bytes, limit));
+        }
+    }
+    for p in &nest.packs {
+        let (packed, source) = (nest.buffer(p.packed), nest.buffer(p.source));
+        let (size, whole) = (elements(&packed.shape), elements(&source.shape).as_int().unwrap_or(0));
+        let limit = (whole * 2 + PACKED_SLACK).max(size.eval(least).unwrap_or(0));
+        out.push(Constraint::new(format!("size of {}", packed.name), size, limit));
+    }
+    out
+}
+
+/// Elements a packed constant may be padded by however small it is.
+const PACKED_SLACK: i64 = 1 << 14;

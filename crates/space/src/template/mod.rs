@@ -1,0 +1,1 @@
+//! Templates written against a configuration space (AutoTVM).
