@@ -5,7 +5,7 @@ use talweg_cost::{Batch, CostError, Loss, Matrix, Params, Samples, Trees};
 use crate::{Outcome, Sample, featurize::SpaceFeatures};
 
 /// History below which a global model is not worth fitting.
-pub use talweg_cost::MIN_HISTORY;
+pub use talweg_cost::transfer::MIN_HISTORY;
 
 /// Measured candidates of any number of tasks. Failures are kept: they train as speed 0.
 #[derive(Clone, Debug, Default)]
