@@ -6,9 +6,11 @@
 //! | [`sketch`] | one sketch: trace, symbolic nest, knobs, constraints |
 //! | [`knob`] | knobs and constraints as data |
 //! | [`domain`] | which values a knob may take |
+//! | [`index`] | candidates as mixed-radix numbers |
 //! | [`candidate`] | sketch and knob values, as text too |
 //! | [`sample`] | random candidates, repair, the size of a space |
 //! | [`vary`] | mutation and crossover |
+//! | `formula` | constraints compiled for fast checks |
 //! | [`rng`] | the one random stream |
 //! | [`analysis`] | what rules ask about the stages of a DAG |
 //! | [`state`] | a sketch under construction |
@@ -20,6 +22,8 @@ pub mod analysis;
 pub mod candidate;
 pub mod domain;
 pub mod error;
+mod formula;
+pub mod index;
 pub mod knob;
 pub mod rng;
 pub mod rules;

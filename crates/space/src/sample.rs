@@ -24,9 +24,20 @@ impl Space {
         let s = &self.sketches[sketch.min(self.sketches.len() - 1)];
         let mut values = s.smallest();
         for at in sampling_order(s, rng) {
-            let allowed = s.allowed(at, &mut values);
-            let weights: Vec<f64> = allowed.iter().map(|v| weight(s, at, &values, *v)).collect();
-            values[at] = allowed[rng.weighted(&weights)];
+            let least = values[at];
+            let inner: i64 = s.inside[at].iter().map(|k| values[*k]).product();
+            let domain = &s.knobs[at].domain;
+            let mut weights: Vec<f64> = domain.iter().map(|v| weight(s, at, inner, *v)).collect();
+            // Drawing until a legal value is found is the same as drawing from the legal ones, and faster.
+            while weights.iter().any(|w| *w > 0.0) {
+                let drawn = rng.weighted(&weights);
+                values[at] = domain[drawn];
+                if s.holds_around(at, &values) {
+                    break;
+                }
+                weights[drawn] = 0.0;
+                values[at] = least;
+            }
         }
         Candidate { sketch, values }
     }
@@ -155,30 +166,25 @@ fn sampling_order(sketch: &Sketch, rng: &mut Rng) -> Vec<usize> {
     order
 }
 
-/// How likely a value is: register tiles prefer much work, outer levels are log-uniform and prefer tiles without waste.
-fn weight(sketch: &Sketch, knob: usize, values: &[i64], value: i64) -> f64 {
-    let KnobRole::Tile { stage, axis, extent, level, vector, .. } = &sketch.knobs[knob].role else {
+/// How likely a value is: register tiles prefer few vectors and many rows, outer levels are log-uniform, all prefer
+/// tiles without waste. `inner` is the size of the levels further in.
+fn weight(sketch: &Sketch, knob: usize, inner: i64, value: i64) -> f64 {
+    let KnobRole::Tile { extent, level, vector, reduce, .. } = &sketch.knobs[knob].role else {
         return 1.0;
     };
-    if *vector {
-        return 1.0;
-    }
     // What the levels further in leave to be tiled.
-    let inner: i64 = sketch
-        .knobs
-        .iter()
-        .zip(values)
-        .filter(|(k, _)| match &k.role {
-            KnobRole::Tile { stage: s, axis: a, level: l, .. } => s == stage && a == axis && l > level,
-            KnobRole::Unroll { stage: s, axis: a, .. } => s == stage && a == axis,
-            KnobRole::Choice { .. } => false,
-        })
-        .map(|(_, v)| *v)
-        .product();
     let left = (extent + inner - 1) / inner.max(1);
     let tiles = (left + value - 1) / value;
     let is_tight = (left + tiles - 1) / tiles == value;
-    let divides = left % value == 0;
-    let neat = if divides { 4.0 } else if is_tight { 1.0 } else { 0.1 };
-    if *level == 3 { neat * value as f64 } else { neat / value as f64 }
+    let neat: f64 = match left % value {
+        0 => 4.0,
+        _ if is_tight => 1.0,
+        _ => 0.1,
+    };
+    match level {
+        _ if *vector => neat.max(1.0) / value as f64,
+        3 => neat * value as f64,
+        _ if *reduce => neat,
+        _ => neat / value as f64,
+    }
 }

@@ -4,7 +4,8 @@ use talweg_expr::{Expr, Symbol};
 use talweg_ir::{Nest, Role};
 use talweg_schedule::{Schedule, Trace};
 
-use crate::knob::{Constraint, Knob};
+use crate::formula::Check;
+use crate::knob::{Constraint, Knob, KnobRole};
 
 /// A schedule with open knobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,10 @@ pub struct Sketch {
     pub nodes: Vec<Node>,
     /// For each knob, the constraints that mention it.
     pub(crate) limits: Vec<Vec<usize>>,
+    /// For each tile knob, the knobs of levels further in of the same loop.
+    pub(crate) inside: Vec<Vec<usize>>,
+    checks: Vec<Check>,
+    symbols: Vec<Symbol>,
 }
 
 /// A stage and its knobs, the unit of crossover.
@@ -69,8 +74,12 @@ impl Sketch {
                 None => nodes.push(Node { stage: k.role.stage().to_string(), knobs: vec![at] }),
             }
         }
+        let symbols: Vec<Symbol> = knobs.iter().map(|k| k.symbol.clone()).collect();
+        let checks = constraints.iter().map(|c| Check::new(c, &symbols)).collect();
+        let inside = (0..knobs.len()).map(|at| levels_inside(&knobs, at)).collect();
+        let trace = schedule.trace().clone();
         let sketch =
-            Sketch { name, trace: schedule.trace().clone(), nest, knobs, constraints, nodes, limits };
+            Sketch { name, trace, nest, knobs, constraints, nodes, limits, inside, checks, symbols };
         sketch.satisfies(&sketch.smallest()).then_some(sketch)
     }
 
@@ -93,17 +102,17 @@ impl Sketch {
     pub fn satisfies(&self, values: &[i64]) -> bool {
         values.len() == self.knobs.len()
             && self.knobs.iter().zip(values).all(|(k, v)| k.domain.binary_search(v).is_ok())
-            && self.constraints.iter().all(|c| c.holds(&self.lookup(values)))
+            && self.checks.iter().all(|c| c.holds(values, &self.symbols))
     }
 
     /// Whether every constraint that mentions a knob holds.
     pub(crate) fn holds_around(&self, knob: usize, values: &[i64]) -> bool {
-        self.limits[knob].iter().all(|c| self.constraints[*c].holds(&self.lookup(values)))
+        self.limits[knob].iter().all(|c| self.checks[*c].holds(values, &self.symbols))
     }
 
     /// How much the values exceed all constraints together.
     pub(crate) fn excess(&self, values: &[i64]) -> f64 {
-        self.constraints.iter().map(|c| c.excess(&self.lookup(values))).sum()
+        self.checks.iter().map(|c| c.excess(values, &self.symbols)).sum()
     }
 
     /// The trace with the values in place of the knobs.
@@ -111,6 +120,17 @@ impl Sketch {
         let lookup = self.lookup(values);
         self.trace.subst(&|s| lookup(s).map(Expr::int))
     }
+}
+
+/// The knobs of levels further in of the loop that a tile knob belongs to.
+fn levels_inside(knobs: &[Knob], at: usize) -> Vec<usize> {
+    let KnobRole::Tile { stage, axis, level, .. } = &knobs[at].role else { return Vec::new() };
+    let is_inside = |k: &Knob| match &k.role {
+        KnobRole::Tile { stage: s, axis: a, level: l, .. } => s == stage && a == axis && l > level,
+        KnobRole::Unroll { stage: s, axis: a, .. } => s == stage && a == axis,
+        KnobRole::Choice { .. } => false,
+    };
+    (0..knobs.len()).filter(|k| is_inside(&knobs[*k])).collect()
 }
 
 /// Local buffers fit the budget, packed constants stay below twice their source.

@@ -282,5 +282,5 @@ fn limit_registers(s: &mut SketchState, local: &str, outer: &str, axes: &[Axis],
     s.limit(format!("registers of {outer}"), needed, s.machine.registers * lanes);
     let body = rows * vector * unrolled;
     s.limit(format!("unrolled body of {outer}"), body.clone(), MAX_BODY * lanes);
-    s.limit(format!("code of {outer}"), body * copies, MAX_CODE * lanes);
+    s.limit(format!("code of {outer}"), body, Expr::int(MAX_CODE * lanes).floor_div(copies));
 }
