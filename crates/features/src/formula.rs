@@ -101,11 +101,6 @@ pub(crate) fn divide(a: &Expr, b: &Expr) -> Expr {
     if is_zero(a) { zero() } else { real(a).div(b) }
 }
 
-/// The whole number at or below `a / b`.
-pub(crate) fn floor_quotient(a: &Expr, b: &Expr) -> Expr {
-    if is_zero(a) { zero() } else { Expr::binary(BinaryOp::FloorDiv, real(a), b.clone()) }
-}
-
 /// The whole number at or above `a / b`.
 pub(crate) fn ceil_quotient(a: &Expr, b: &Expr) -> Expr {
     if is_zero(a) { zero() } else { Expr::binary(BinaryOp::CeilDiv, real(a), b.clone()) }

@@ -8,8 +8,7 @@
 use talweg_expr::{BinaryOp, Expr, Node, Symbol};
 
 use crate::formula::{
-    abs, add, at_zero, ceil_quotient, floor_quotient, is_nonzero, is_zero, larger, mul, number, one, product,
-    real, scale, zero,
+    abs, add, at_zero, is_nonzero, is_zero, larger, mul, number, one, product, real, scale, zero,
 };
 use crate::site::{Site, Touched, shape};
 
@@ -200,20 +199,13 @@ fn span(e: &Expr, steps: Steps<'_>) -> Expr {
             };
             fixed.iter().fold(size, |p, f| mul(&p, &abs(f)))
         }
-        Node::Binary(BinaryOp::FloorDiv, a, b) => floor_quotient(&span(a, steps), &at_zero(b)),
-        Node::Binary(BinaryOp::CeilDiv, a, b) => ceil_quotient(&span(a, steps), &at_zero(b)),
+        Node::Binary(op @ (BinaryOp::FloorDiv | BinaryOp::CeilDiv), a, b) => {
+            quotient_span(*op, &span(a, steps), a, &at_zero(b))
+        }
         Node::Binary(BinaryOp::Mod, a, b) => {
             let by = at_zero(b);
-            let sum = terms(a).iter().fold(zero(), |sum, t| {
-                let size = mul(&abs(&t.coefficient), &span(&t.atom, steps));
-                // A multiple of the divisor leaves no remainder, and where the divisor is one nothing does.
-                let part = if is_zero(&size) || number(&t.coefficient) == Some(1.0) {
-                    size
-                } else {
-                    Expr::select(t.coefficient.rem(&by).eq_expr(&Expr::int(0)), zero(), size)
-                };
-                add(&sum, &part)
-            });
+            let gone = |c: &Expr| c.rem(&by).eq_expr(&Expr::int(0));
+            let sum = span_without(a, &gone, true, steps);
             if is_zero(&sum) { sum } else { sum.min(by - 1) }
         }
         Node::Binary(BinaryOp::Min | BinaryOp::Max, a, b) | Node::Select(_, a, b) => {
@@ -224,6 +216,44 @@ fn span(e: &Expr, steps: Steps<'_>) -> Expr {
             if is_zero(&moving) { moving } else { one() }
         }
     }
+}
+
+/// The span of a rounded quotient: where the dividend starts decides whether it crosses one more multiple.
+fn quotient_span(op: BinaryOp, span: &Expr, dividend: &Expr, by: &Expr) -> Expr {
+    let start = at_zero(dividend);
+    if is_zero(span) {
+        zero()
+    } else if is_zero(&start) {
+        Expr::binary(op, real(span), by.clone())
+    } else {
+        let rounded = |e: &Expr| real(&Expr::binary(op, real(e), by.clone()));
+        add(&rounded(&add(span, &start)), &scale(&rounded(&start), -1.0))
+    }
+}
+
+/// The span of what a remainder is taken of, without the summands that leave no remainder: `gone` tells by their
+/// coefficients. A summand of a quotient leaves it when its coefficient is divisible. With `unit`, summands count as
+/// they are, and one is gone only where the divisor is one, which leaves no remainder anyway.
+fn span_without(e: &Expr, gone: &dyn Fn(&Expr) -> Expr, unit: bool, steps: Steps<'_>) -> Expr {
+    terms(e).iter().fold(zero(), |sum, Term { coefficient, atom }| {
+        let single = number(coefficient) == Some(1.0);
+        let size = match atom.node() {
+            Node::Binary(BinaryOp::FloorDiv, x, q) => {
+                let q = at_zero(q);
+                let through = |c: &Expr| {
+                    let whole = c.rem(&q).eq_expr(&Expr::int(0));
+                    whole.and(&gone(&(c.floor_div(&q) * coefficient)))
+                };
+                let inner = span_without(x, &through, unit && single, steps);
+                quotient_span(BinaryOp::FloorDiv, &inner, x, &q)
+            }
+            _ => span(atom, steps),
+        };
+        let part = mul(&abs(coefficient), &size);
+        let stays = is_zero(&part) || (unit && single);
+        let part = if stays { part } else { Expr::select(gone(coefficient), zero(), part) };
+        add(&sum, &part)
+    })
 }
 
 /// Whether loop `level` of a store moves its accesses to a buffer.
