@@ -3,8 +3,8 @@
 //! For every store it counts what a processor does: vector instructions of the register tile (the unrolled and vector
 //! loops at the inside), loads the tile cannot share, dependent additions too few to hide their latency, registers
 //! that run out, loop overhead, and the bytes that cross each cache level because the loops inside do not fit it.
-//! The slowest of arithmetic and memory decides, the others add a share. It is no model of any real machine; it has the
-//! valleys real machines have.
+//! The slowest of arithmetic and memory decides, the others add a share. Tiles that do not divide their loop cost as much
+//! as whole ones. It is no model of any real machine; it has the valleys real machines have.
 
 use talweg_expr::{Expr, Ranges, Symbol};
 use talweg_ir::{ArithOp, Loop, LoopKind, MathOp, Nest, Role, Scalar, Stmt, TensorId};
@@ -13,8 +13,6 @@ use talweg_target::Target;
 
 use crate::{Outcome, Rng};
 
-/// Points of the iteration space at which tails and conditions are looked at.
-const POINTS: usize = 16;
 /// Seconds of a cycle.
 const CYCLE: f64 = 1.0 / 3e9;
 /// Seconds of a call.
@@ -22,11 +20,14 @@ const CALL: f64 = 2e-7;
 /// Cycles to start and join threads.
 const FORK: f64 = 6e3;
 /// Cycles of one iteration of a loop that is not unrolled.
-const ITERATION: f64 = 1.5;
+const ITERATION: f64 = 5.0;
 /// Instructions of a loop body above which decoding slows down.
 const LONG_BODY: f64 = 600.0;
 /// Bytes a cycle from the second level, the third level, memory.
-const BANDWIDTH: [f64; 3] = [40.0, 16.0, 5.0];
+const BANDWIDTH: [f64; 3] = [24.0, 8.0, 2.5];
+
+/// The share of the time of the less slow parts that the slowest does not hide.
+const OVERLAP: f64 = 0.6;
 
 /// A machine that exists on paper.
 #[derive(Clone, Debug)]
@@ -80,21 +81,16 @@ impl SimulatedDevice {
     /// Seconds of a nest with the given knobs, without noise; `None` when a knob is missing.
     pub fn seconds(&self, nest: &Nest, knobs: &[(Symbol, i64)]) -> Option<f64> {
         let mut walk = Walk { device: self, nest, knobs, loops: Vec::new(), cycles: 0.0, share: 1.0 };
-        walk.block(&nest.body, &[1.0; POINTS])?;
+        walk.block(&nest.body, 1.0)?;
         Some(CALL + walk.cycles * CYCLE)
     }
 }
 
-/// An open loop, seen at every point.
+/// An open loop.
 struct Open<'a> {
     var: &'a Symbol,
     kind: LoopKind,
-    /// The variable at each point.
-    at: [i64; POINTS],
-    /// Mean iterations.
-    extent: f64,
-    /// Most iterations.
-    most: i64,
+    extent: i64,
 }
 
 struct Walk<'a> {
@@ -107,32 +103,29 @@ struct Walk<'a> {
     share: f64,
 }
 
-/// How often each point stands for an execution.
-type Weights = [f64; POINTS];
+/// A buffer and where it is touched.
+type Access<'a> = (TensorId, &'a [Expr]);
 
 impl<'a> Walk<'a> {
-    fn value(&self, e: &Expr, point: usize) -> Option<i64> {
-        e.eval(&|s| {
-            let var = self.loops.iter().find(|l| l.var == s).map(|l| l.at[point]);
-            var.or_else(|| self.knobs.iter().find(|k| k.0 == *s).map(|k| k.1))
+    /// The value of an expression in the first iteration of all loops, which has full tiles.
+    fn value(&self, e: &Expr) -> Option<i64> {
+        e.eval(&|s| match self.knobs.iter().find(|k| k.0 == *s) {
+            Some((_, value)) => Some(*value),
+            None => self.loops.iter().any(|l| l.var == s).then_some(0),
         })
     }
 
-    fn block(&mut self, body: &'a [Stmt], weights: &Weights) -> Option<()> {
+    /// Walks statements that run so many times.
+    fn block(&mut self, body: &'a [Stmt], runs: f64) -> Option<()> {
         for stmt in body {
             match stmt {
-                Stmt::For(inner) => self.repeat(inner, weights)?,
+                Stmt::For(inner) => self.repeat(inner, runs)?,
                 Stmt::If { condition, then, otherwise } => {
-                    let mut sides = [*weights; 2];
-                    for point in 0..POINTS {
-                        let holds = weights[point] > 0.0 && self.value(condition, point)? != 0;
-                        sides[usize::from(holds)][point] = 0.0;
-                    }
-                    self.block(then, &sides[0])?;
-                    self.block(otherwise, &sides[1])?;
+                    let taken = if self.value(condition)? != 0 { then } else { otherwise };
+                    self.block(taken, runs)?;
                 }
                 Stmt::Store { buffer, indices, value, update } => {
-                    self.store((*buffer, indices), value, update.is_some(), weights)?;
+                    self.store((*buffer, indices), value, update.is_some(), runs);
                 }
                 Stmt::Alloc(_) => {}
             }
@@ -140,80 +133,59 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    fn repeat(&mut self, inner: &'a Loop, weights: &Weights) -> Option<()> {
-        let (mut inside, mut at, mut most) = (*weights, [0; POINTS], 0);
-        for point in 0..POINTS {
-            if weights[point] > 0.0 {
-                let extent = self.value(&inner.extent, point)?.max(0);
-                // Points are spread by a golden ratio sequence of the depth's own.
-                let spread = ((point + 1) as f64 * 0.618_034 * (1 + self.loops.len()) as f64).fract();
-                at[point] = (spread * extent as f64) as i64;
-                inside[point] *= extent as f64;
-                most = most.max(extent);
-            }
-        }
-        let (before, after) = (weights.iter().sum::<f64>(), inside.iter().sum::<f64>());
-        if after <= 0.0 {
+    fn repeat(&mut self, inner: &'a Loop, runs: f64) -> Option<()> {
+        let extent = self.value(&inner.extent)?;
+        if extent <= 0 {
             return Some(());
         }
-        let extent = after / before;
         let share = self.share;
-        if inner.kind == LoopKind::Parallel && share == 1.0 {
-            let chunks = (extent / self.device.threads).ceil();
-            self.share = chunks / extent;
-            if self.device.threads > 1.0 {
-                self.cycles += before / POINTS as f64 * FORK;
-            }
+        if inner.kind == LoopKind::Parallel && share == 1.0 && self.device.threads > 1.0 {
+            self.share = (extent as f64 / self.device.threads).ceil() / extent as f64;
+            self.cycles += runs * FORK;
         }
-        self.loops.push(Open { var: &inner.var, kind: inner.kind, at, extent, most });
-        let done = self.block(&inner.body, &inside);
+        self.loops.push(Open { var: &inner.var, kind: inner.kind, extent });
+        let done = self.block(&inner.body, runs * extent as f64);
         self.loops.pop();
         self.share = share;
         done
     }
 
-    /// Elements of a buffer reached while the loops from `level` inwards run.
-    fn footprint(&self, access: &(TensorId, &[Expr]), level: usize) -> f64 {
+    /// For each level, the ranges of all symbols while the loops from that level inwards run and the others stand.
+    fn ranges(&self) -> Vec<Ranges> {
         let mut ranges = Ranges::new();
-        for (symbol, value) in self.knobs {
-            ranges.set(symbol, *value, *value);
+        self.knobs.iter().for_each(|(symbol, value)| ranges.set(symbol, *value, *value));
+        self.loops.iter().for_each(|open| ranges.set(open.var, 0, open.extent - 1));
+        let mut out = vec![ranges.clone()];
+        for open in &self.loops {
+            ranges.set(open.var, 0, 0);
+            out.push(ranges.clone());
         }
-        for (at, open) in self.loops.iter().enumerate() {
-            ranges.set(open.var, 0, if at >= level { open.most - 1 } else { 0 });
-        }
-        let width = |e: &Expr| {
-            let bounds = e.bounds(&ranges);
-            (bounds.hi - bounds.lo + 1.0).clamp(1.0, 1e9)
-        };
-        access.1.iter().map(width).product()
+        out
     }
 
     fn store(
         &mut self,
-        target: (TensorId, &[Expr]),
+        target: Access<'_>,
         value: &Scalar,
         is_update: bool,
-        weights: &Weights,
-    ) -> Option<()> {
-        let runs = weights.iter().sum::<f64>() / POINTS as f64;
-        if runs <= 0.0 {
-            return Some(());
-        }
+        runs: f64,
+    ) {
         let reads = value.reads();
-        let mut accesses: Vec<(TensorId, &[Expr])> = vec![target];
+        let mut accesses: Vec<Access<'_>> = vec![target];
         accesses.extend(reads.iter().map(|(buffer, indices)| (*buffer, indices.as_slice())));
-        let arithmetic = self.arithmetic(&accesses, operations(value), is_update, runs);
-        let memory = self.memory(&accesses, runs);
+        let ranges = self.ranges();
+        let arithmetic = self.arithmetic(&accesses, &ranges, operations(value), is_update, runs);
+        let memory = self.memory(&accesses, &ranges, runs);
         let all = memory.iter().chain([&arithmetic]);
         let slowest = all.clone().fold(0.0, |a: f64, b| a.max(*b));
-        self.cycles += self.share * (slowest + 0.2 * (all.sum::<f64>() - slowest));
-        Some(())
+        self.cycles += self.share * (slowest + OVERLAP * (all.sum::<f64>() - slowest));
     }
 
     /// Cycles of the instructions of a store, its data being at hand.
     fn arithmetic(
         &self,
-        accesses: &[(TensorId, &[Expr])],
+        accesses: &[Access<'_>],
+        ranges: &[Ranges],
         operations: f64,
         is_update: bool,
         runs: f64,
@@ -223,24 +195,24 @@ impl<'a> Walk<'a> {
         let lanes = f64::from(target.lanes(bytes));
         let is_inside = |l: &Open<'_>| matches!(l.kind, LoopKind::Unroll | LoopKind::Vectorize);
         let tile = self.loops.len() - self.loops.iter().rev().take_while(|l| is_inside(l)).count();
-        let body: f64 = self.loops[tile..].iter().map(|l| l.extent).product();
+        let body: f64 = self.loops[tile..].iter().map(|l| l.extent as f64).product();
         let vector = self.loops[tile..].iter().rposition(|l| l.kind == LoopKind::Vectorize).map(|at| tile + at);
-        let length = vector.map_or(1.0, |at| self.loops[at].extent);
+        let length = vector.map_or(1.0, |at| self.loops[at].extent as f64);
         // Instructions of the tile for each element of a vector loop's rows.
         let per_row = vector.map_or(1.0, |_| (length / lanes).ceil());
         let vectors = body / length * per_row;
         let tiles = runs / body.max(1.0);
-        let stride = |access: &(TensorId, &[Expr])| vector.map_or(0.0, |at| self.stride(access, at));
+        let stride = |access: &Access<'_>| vector.map_or(0.0, |at| self.stride(access, at));
         let loads: f64 = accesses[1..]
             .iter()
             .map(|access| match stride(access) {
-                0.0 => self.footprint(access, tile).min(body),
-                s if s <= 1.0 => (self.footprint(access, tile) / lanes).max(1.0).ceil(),
-                _ => 2.0 * self.footprint(access, tile),
+                0.0 => footprint(access.1, &ranges[tile]).min(body),
+                s if s <= 1.0 => (footprint(access.1, &ranges[tile]) / lanes).max(1.0).ceil(),
+                _ => 2.0 * footprint(access.1, &ranges[tile]),
             })
             .sum();
         // Accumulators stay in registers while the loop around the tile does not change them and they fit.
-        let results = if stride(&accesses[0]) > 1.0 { body } else { (self.footprint(&accesses[0], tile) / lanes).ceil() };
+        let results = if stride(&accesses[0]) > 1.0 { body } else { (footprint(accesses[0].1, &ranges[tile]) / lanes).ceil() };
         let registers = f64::from(target.vector_registers) - 2.0;
         let is_kept = tile
             .checked_sub(1)
@@ -260,7 +232,7 @@ impl<'a> Walk<'a> {
     }
 
     /// How far apart the elements are that neighbouring lanes touch.
-    fn stride(&self, access: &(TensorId, &[Expr]), vector: usize) -> f64 {
+    fn stride(&self, access: &Access<'_>, vector: usize) -> f64 {
         let at = |lane: i64, e: &Expr| {
             e.eval(&|s| {
                 let var = self.loops.iter().position(|l| l.var == s);
@@ -276,25 +248,25 @@ impl<'a> Walk<'a> {
     }
 
     /// Cycles of the bytes that cross each level above the first.
-    fn memory(&self, accesses: &[(TensorId, &[Expr])], runs: f64) -> [f64; 3] {
+    fn memory(&self, accesses: &[Access<'_>], ranges: &[Ranges], runs: f64) -> [f64; 3] {
         let target = &self.device.target;
         let line = f64::from(target.line);
         // Short rows bring whole lines.
-        let bytes = |access: &(TensorId, &[Expr]), level: usize| {
+        let bytes = |access: &Access<'_>, level: usize| {
             let size = self.nest.buffer(access.0).dtype.bytes() as f64;
             let rows = access.1.split_last().map_or(0.0, |(last, _)| {
-                let row = self.footprint(&(access.0, std::slice::from_ref(last)), level) * size;
+                let row = footprint(std::slice::from_ref(last), &ranges[level]) * size;
                 (row / line).ceil() * line / row
             });
-            self.footprint(access, level) * size * rows.max(1.0)
+            footprint(access.1, &ranges[level]) * size * rows.max(1.0)
         };
         let levels = self.loops.len();
         let sizes: Vec<Vec<f64>> =
             (0..=levels).map(|level| accesses.iter().map(|a| bytes(a, level)).collect()).collect();
         let mut out = [0.0; 3];
-        let inner = |level: usize| self.loops[level..].iter().map(|l| l.extent).product::<f64>().max(1.0);
+        let inner = |level: usize| self.loops[level..].iter().map(|l| l.extent as f64).product::<f64>().max(1.0);
         for (cache, capacity) in [target.l1d, target.l2, target.l3].into_iter().enumerate() {
-            let fits = |level: &usize| sizes[*level].iter().sum::<f64>() <= 0.8 * capacity as f64;
+            let fits = |level: &usize| sizes[*level].iter().sum::<f64>() <= 0.6 * capacity as f64;
             let level = (0..=levels).find(fits).unwrap_or(levels);
             let visits = runs / inner(level);
             let traffic: f64 = accesses.iter().zip(&sizes[level]).map(|(access, size)| {
@@ -305,6 +277,15 @@ impl<'a> Walk<'a> {
         }
         out
     }
+}
+
+/// Elements an access reaches under some ranges.
+fn footprint(indices: &[Expr], ranges: &Ranges) -> f64 {
+    let width = |e: &Expr| {
+        let bounds = e.bounds(ranges);
+        (bounds.hi - bounds.lo + 1.0).clamp(1.0, 1e9)
+    };
+    indices.iter().map(width).product()
 }
 
 /// Instructions of one element, a multiplication that is added on counting once.
