@@ -104,7 +104,10 @@ impl ModelScorer {
     /// Runs a prediction; random numbers and a note of the error when the model cannot give one.
     fn predict<T>(
         &mut self,
-        run: impl FnOnce(&mut SpaceFeatures, &dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError>) -> Result<T, CostError>,
+        run: impl FnOnce(
+            &mut SpaceFeatures,
+            &dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError>,
+        ) -> Result<T, CostError>,
     ) -> Option<T> {
         let mut inner = self.model.lock();
         if !inner.is_trained {
@@ -142,5 +145,10 @@ impl Scorer for ModelScorer {
 
     fn is_trained(&self) -> bool {
         self.model.lock().is_trained
+    }
+
+    fn is_borrowed(&self) -> bool {
+        let inner = self.model.lock();
+        inner.is_trained && inner.samples.is_empty()
     }
 }

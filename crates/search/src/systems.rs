@@ -35,7 +35,7 @@ pub fn autotvm(
     seed: u64,
 ) -> Result<Annealing, FeatureError> {
     let model = SharedModel::autotvm(global, seed);
-    let scorer = ModelScorer::new(space, target, Features::Buffers, model, 0)?;
+    let scorer = ModelScorer::new(space, target, Features::Stores, model, 0)?;
     let domain = Arc::new(SpaceDomain::new(space.clone()));
     Ok(Annealing::new(domain, Box::new(scorer), AnnealingParams::default(), seed).named("autotvm"))
 }
