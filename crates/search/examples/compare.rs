@@ -31,6 +31,9 @@ const OPERATORS: [(&str, &str); 13] = [
     ("layer norm", "layernorm:rows=128,n=768"),
 ];
 
+/// What the models see.
+const KIND: Features = Features::Stores;
+
 type Failure = Box<dyn std::error::Error>;
 
 /// One operator.
@@ -92,7 +95,7 @@ fn main() -> Result<(), Failure> {
             let mut strategies: Vec<Box<dyn Strategy>> = vec![
                 Box::new(Random::new(domain.clone(), seed)),
                 Box::new(Genetic::new(domain, GeneticParams::default(), seed)),
-                Box::new(autotvm(&task.space, &target, None, seed)?),
+                Box::new(autotvm(&task.space, &target, KIND, None, seed)?),
                 Box::new(ansor(&task.space, &target, SharedModel::ansor(seed), 0, seed)?),
             ];
             for (at, strategy) in strategies.iter_mut().enumerate() {
@@ -120,11 +123,11 @@ fn main() -> Result<(), Failure> {
         for seed in 0..seeds {
             let mut history = TrainingSet::new();
             for (other, _) in tasks.iter().enumerate().filter(|(other, _)| *other != at) {
-                let mut features = SpaceFeatures::new(&tasks[other].space, &target, Features::Stores)?;
+                let mut features = SpaceFeatures::new(&tasks[other].space, &target, KIND)?;
                 history.add(&mut features, other as u32, &plain[other][seed as usize])?;
             }
             let global = history.fit_global(Loss::PairwiseRank, &Params::autotvm())?;
-            let mut strategy = autotvm(&task.space, &target, global, seed)?;
+            let mut strategy = autotvm(&task.space, &target, KIND, global, seed)?;
             let samples = run(&mut strategy, task, &device, trials);
             let own = &plain[at][seed as usize];
             without += trials_to(own, 0.95 * speed(own));

@@ -61,7 +61,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     for (name, kind, model) in [
         ("ansor", Features::Stores, SharedModel::ansor(1)),
-        ("autotvm", Features::Buffers, SharedModel::autotvm(None, 1)),
+        ("autotvm", Features::Stores, SharedModel::autotvm(None, 1)),
+        ("autotvm, relations", Features::Buffers, SharedModel::autotvm(None, 1)),
     ] {
         let start = Instant::now();
         let mut scorer = ModelScorer::new(&space, &target, kind, model, 0)?;

@@ -116,7 +116,7 @@ fn ansor_beats_random_on_every_operator() {
             guided += speed(&run(&mut *ansor(&space, seed), &space, 192));
             random += speed(&run(&mut Random::new(domain, seed), &space, 192));
         }
-        assert!(guided >= random, "{spec}: {guided} {random}");
+        assert!(guided > random, "{spec}: {guided} {random}");
     }
 }
 
@@ -150,7 +150,7 @@ fn failures_train_as_slow_and_do_not_stop_a_search() {
         for round in 0..3 {
             let asked = strategy.ask(64);
             assert_eq!(asked.len(), 64, "{}", strategy.name());
-            let fails = |at: usize| round == 0 || at % 3 == 0;
+            let fails = |at: usize| round == 0 || at.is_multiple_of(3);
             let told: Vec<Sample> = asked
                 .into_iter()
                 .enumerate()
