@@ -71,7 +71,8 @@ impl<'c, 'p> Emitter<'c, 'p> {
             found: Vec::new(),
             failed: false,
         };
-        if matches!(l.kind, Kind::Unroll | Kind::Vector) {
+        let repeated_away = self.env.resolve(&l.extent).as_int() == Some(l.repeat);
+        if matches!(l.kind, Kind::Unroll | Kind::Vector) || repeated_away {
             self.visit_loop(&mut v, l);
         } else {
             self.visit_run(&mut v, l);
@@ -129,7 +130,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
                     self.env.unbind(&l.var);
                 }
             }
-            (_, Some(1)) => self.visit_const(v, l, 0),
+            (_, Some(n)) if n == l.repeat => (0..n).for_each(|i| self.visit_const(v, l, i)),
             _ => {
                 let (certain, parallel) = (v.certain, v.parallel);
                 v.certain &= extent.bounds(&self.env.ranges).lo >= 1.0;
@@ -141,11 +142,17 @@ impl<'c, 'p> Emitter<'c, 'p> {
     }
 
     fn visit_run(&mut self, v: &mut Visitor, l: &For) {
-        let extent = self.env.resolve(&l.extent).bounds(&self.env.ranges);
+        let extent = self.env.resolve(&l.extent).floor_div(l.repeat).bounds(&self.env.ranges);
         let highest = if extent.hi.is_finite() { extent.hi as i64 - 1 } else { i64::MAX >> 16 };
         self.env.set_range(&l.var, 0, highest);
         v.inner.push(l.var.clone());
-        self.visit_steps(v, &l.body);
+        for which in 0..l.repeat {
+            if l.repeat > 1 {
+                self.env.bind_repeated(&l.var, l.repeat, which);
+            }
+            self.visit_steps(v, &l.body);
+            self.env.end_repeated(&l.var);
+        }
         v.inner.pop();
         self.env.unbind(&l.var);
     }

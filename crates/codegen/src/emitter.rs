@@ -15,6 +15,9 @@ use crate::ops::{Ops, T, V};
 use crate::plan::{BufferSet, Plan, Step};
 use crate::promote::Promotion;
 
+/// LLVM's time grows with the square of a block's length, so one block may only have this part of the instructions.
+const BLOCK_SHARE: usize = 4;
+
 /// Result of an emission step.
 pub type Emit<R> = Result<R, CodegenError>;
 
@@ -168,7 +171,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
                     }
                 }
             }
-            if self.o.count() > self.limit {
+            if self.o.count() > self.limit || self.o.count_in_block() > self.limit / BLOCK_SHARE {
                 return Err(CodegenError::TooLarge { kernel: self.plan.name.clone(), limit: self.limit });
             }
         }

@@ -14,6 +14,8 @@ pub enum Bind {
     /// The lanes of a vector: the variable's value is this base plus the lane number. In resolved expressions the
     /// variable itself then stands for the lane number.
     Lanes(i64),
+    /// One of several iterations done at once: the variable's value is itself times the first number plus the second.
+    Repeated(i64, i64),
 }
 
 /// How an address moves from lane to lane.
@@ -58,6 +60,16 @@ impl Env {
         self.set_range(var, 0, lanes - 1);
     }
 
+    /// Makes a run-time variable count groups of `times` iterations, of which this is number `which`.
+    pub fn bind_repeated(&mut self, var: &Expr, times: i64, which: i64) {
+        self.bound.insert(var.clone(), Bind::Repeated(times, which));
+    }
+
+    /// Ends what [`Env::bind_repeated`] began; the range stays.
+    pub fn end_repeated(&mut self, var: &Expr) {
+        self.bound.remove(var);
+    }
+
     /// Forgets a variable.
     pub fn unbind(&mut self, var: &Expr) {
         self.bound.remove(var);
@@ -99,6 +111,7 @@ impl Env {
         match self.bound.get(&var)? {
             Bind::Const(v) => Some(Expr::int(*v)),
             Bind::Lanes(base) => Some(var + *base),
+            Bind::Repeated(times, which) => Some(var * *times + *which),
         }
     }
 
@@ -121,6 +134,10 @@ impl Env {
                 Some(Bind::Lanes(base)) => {
                     out.constant += c * base;
                     stride += c;
+                }
+                Some(Bind::Repeated(times, which)) => {
+                    out.constant += c * which;
+                    out.add_term(term, c * times);
                 }
                 None if term.as_sym().is_some() => out.add_term(term, *c),
                 None => out.add_expr(&self.resolve(term), *c),

@@ -56,7 +56,8 @@ use plan::Plan;
 /// How to compile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Give up on nests that unroll to more instructions than this.
+    /// Give up on nests that unroll to more instructions than this, or a quarter of it without a loop or branch:
+    /// such code takes seconds to compile and does not fit the instruction cache.
     pub instruction_limit: usize,
     /// Check the generated LLVM code before compiling it; for tests and debugging.
     pub verify: bool,
@@ -64,7 +65,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { instruction_limit: 200_000, verify: cfg!(debug_assertions) }
+        Options { instruction_limit: 40_000, verify: cfg!(debug_assertions) }
     }
 }
 

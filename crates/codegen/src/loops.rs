@@ -61,9 +61,16 @@ impl<'c, 'p> Emitter<'c, 'p> {
                 }
                 self.leave(region)
             }
-            (_, Some(1)) => self.with_const(l, 0),
+            (_, Some(n)) if n == l.repeat => {
+                let region = self.enter_lane_accumulators(l)?;
+                for i in 0..n {
+                    self.with_const(l, i)?;
+                }
+                self.leave(region)
+            }
             (Kind::Parallel, _) if self.frame.parallel.is_some() => self.parallel_loop(l, &extent),
             _ => {
+                let extent = extent.floor_div(l.repeat);
                 let bounds = extent.bounds(&self.env.ranges);
                 let end = self.index(&extent)?;
                 let start = self.o.int(0).into();
@@ -148,7 +155,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
         self.env.set_range(&l.var, 0, highest);
         self.frame.cache.end_block();
         self.frame.cache.forget_all(&l.effects.writes);
-        self.block(&l.body)?;
+        self.iterations(l)?;
         self.frame.cache.end_block();
         self.env.unbind(&l.var);
         self.frame.variables.remove(&l.var);
@@ -175,6 +182,19 @@ impl<'c, 'p> Emitter<'c, 'p> {
         }
         self.frame.cache = cache;
         self.frame.cache.forget_all(&l.effects.writes);
+        Ok(())
+    }
+
+    /// The iterations of a run-time loop that are done at once.
+    fn iterations(&mut self, l: &'p For) -> Emit<()> {
+        if l.repeat == 1 {
+            return self.block(&l.body);
+        }
+        for which in 0..l.repeat {
+            self.env.bind_repeated(&l.var, l.repeat, which);
+            self.block(&l.body)?;
+            self.env.end_repeated(&l.var);
+        }
         Ok(())
     }
 

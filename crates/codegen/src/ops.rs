@@ -29,6 +29,7 @@ pub struct Ops<'c> {
     pub module: Module<'c>,
     pub builder: Builder<'c>,
     count: Cell<usize>,
+    count_in_block: Cell<usize>,
     intrinsics: RefCell<HashMap<(&'static str, usize), FunctionValue<'c>>>,
     invariant_kind: u32,
     /// Whether vectors of sixteen f32 can be scaled by powers of two in one instruction.
@@ -47,6 +48,7 @@ impl<'c> Ops<'c> {
             module: ctx.create_module(name),
             builder: ctx.create_builder(),
             count: Cell::new(0),
+            count_in_block: Cell::new(0),
             intrinsics: RefCell::default(),
             invariant_kind: ctx.get_kind_id("invariant.load"),
             scale_by_power: isa.scale_by_power,
@@ -58,8 +60,14 @@ impl<'c> Ops<'c> {
         self.count.get()
     }
 
+    /// How many of them since the current block was begun.
+    pub fn count_in_block(&self) -> usize {
+        self.count_in_block.get()
+    }
+
     fn tick(&self) {
         self.count.set(self.count.get() + 1);
+        self.count_in_block.set(self.count_in_block.get() + 1);
     }
 
     // Types.
@@ -507,6 +515,7 @@ impl<'c> Ops<'c> {
     }
 
     pub fn goto(&self, block: BasicBlock<'c>) {
+        self.count_in_block.set(0);
         self.builder.position_at_end(block);
     }
 

@@ -54,6 +54,8 @@ pub struct For {
     pub lanes: u32,
     /// Whether partial vectors of every element type of the body can be masked.
     pub masked: bool,
+    /// How many iterations of a run-time loop are done at once; divides the extent.
+    pub repeat: i64,
 }
 
 pub struct Store {
@@ -361,6 +363,10 @@ impl Planner<'_> {
                 }
                 let (lanes, masked) =
                     if kind == Kind::Vector { self.vector_shape(&body) } else { (1, false) };
+                let repeat = match l.extent.as_int() {
+                    Some(n) if kind == Kind::Serial => repetition(n, &body, &effects),
+                    _ => 1,
+                };
                 Step::For(For {
                     var: Expr::sym(&l.var),
                     extent: l.extent.clone(),
@@ -369,6 +375,7 @@ impl Planner<'_> {
                     effects,
                     lanes,
                     masked,
+                    repeat,
                 })
             }
         })
@@ -417,6 +424,34 @@ impl Planner<'_> {
         });
         ((self.isa.vector_bytes / widest) as u32, narrowest >= self.isa.narrowest_masked)
     }
+}
+
+/// Accumulators that keep both multiply-add units busy for the time one addition takes, or nearly.
+const BUSY: i64 = 4;
+
+/// How many iterations of a short reduction over lanes to do at once, so that it has several accumulators to add to.
+fn repetition(extent: i64, body: &[Step], effects: &Effects) -> i64 {
+    if effects.control || effects.horizontal.iter().next().is_none() {
+        return 1;
+    }
+    let vectors = vectors_of(body);
+    if vectors == 0 || vectors >= BUSY {
+        return 1;
+    }
+    (2..=2 * BUSY).find(|r| extent % r == 0 && r * vectors >= BUSY).unwrap_or(1)
+}
+
+/// How many vectors a straight-line body works on at most.
+fn vectors_of(steps: &[Step]) -> i64 {
+    let count = |s: &Step| match s {
+        Step::For(l) if l.kind == Kind::Vector => {
+            let extent = l.extent.as_int().unwrap_or(0);
+            (extent + i64::from(l.lanes) - 1) / i64::from(l.lanes)
+        }
+        Step::For(l) => l.extent.as_int().unwrap_or(0).saturating_mul(vectors_of(&l.body)),
+        _ => 0,
+    };
+    steps.iter().map(count).max().unwrap_or(0)
 }
 
 /// Buffers updated at places that do not mention the lanes' variable.

@@ -15,7 +15,7 @@ use crate::accesses::{AccessKind, Found};
 use crate::emitter::{Emit, Emitter, Slot, Vector};
 use crate::env::{Address, LanePattern};
 use crate::ops::{V, lanes};
-use crate::plan::{For, Step, Value};
+use crate::plan::{For, Kind, Step, Value};
 
 /// Where the elements of a buffer are while it is not (only) in memory.
 pub enum Promotion {
@@ -227,8 +227,8 @@ impl<'c, 'p> Emitter<'c, 'p> {
 
     fn add_accumulators(&mut self, l: &For, buffer: TensorId, reducer: Reducer, found: &[Found]) {
         let dtype = self.plan.buffer(buffer).dtype;
-        let run_time =
-            l.effects.control || !matches!(l.kind, crate::plan::Kind::Unroll | crate::plan::Kind::Vector);
+        let straight = matches!(l.kind, Kind::Unroll | Kind::Vector) || l.extent.as_int() == Some(l.repeat);
+        let run_time = l.effects.control || !straight;
         let mut counts: BTreeMap<(u32, i64), BTreeMap<u32, usize>> = BTreeMap::new();
         for f in found {
             let sum = self.sums.id(&f.address.terms);

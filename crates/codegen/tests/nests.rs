@@ -96,6 +96,23 @@ fn lanes_are_combined_over_a_serial_loop() {
 }
 
 #[test]
+fn short_reductions_do_several_iterations_at_once() {
+    for n in [1, 2, 4, 7, 9, 11, 12, 64] {
+        check(
+            &format!(
+                "nest rows {{ input A: f32[3, {n}, 16] output S: f32[3] output M: f32[3]
+                   for i in 0..3 {{
+                     S[i] = 0.0
+                     M[i] = -inf
+                     for o in 0..{n} {{ vectorize k in 0..16 {{ S[i] += A[i, o, k] * A[i, o // 2, k] M[i] max= A[i, o, k] }} }}
+                   }} }}"
+            ),
+            SUMS,
+        );
+    }
+}
+
+#[test]
 fn empty_and_clipped_loops() {
     check(
         "nest clip { input A: f32[9, 9] output C: f32[9]

@@ -9,7 +9,7 @@ use crate::matrix::Matrix;
 use crate::tree::Tree;
 
 /// Rows that walk a tree together.
-const GROUP: usize = 8;
+const GROUP: usize = 16;
 
 /// Rows that meet one tree before the next: enough to pay for bringing the tree into the cache.
 const CHUNK: usize = 128;

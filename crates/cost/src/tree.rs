@@ -10,20 +10,20 @@ use crate::params::MAX_DEPTH;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Tree {
     /// The column an inner node looks at.
-    pub feature: Vec<u16>,
+    pub(crate) feature: Vec<u16>,
     /// Values `>=` this go right; all others, NaN included, go left.
-    pub threshold: Vec<f32>,
+    pub(crate) threshold: Vec<f32>,
     /// The left child, or 0 for a leaf.
-    pub left: Vec<u16>,
+    pub(crate) left: Vec<u16>,
     /// What a leaf adds to the prediction, shrinkage included.
-    pub value: Vec<f32>,
+    pub(crate) value: Vec<f32>,
     /// The loss reduction of an inner node's split.
-    pub gain: Vec<f32>,
+    pub(crate) gain: Vec<f32>,
 }
 
 impl Tree {
     /// A tree that is one leaf of value 0.
-    pub fn leaf() -> Tree {
+    pub(crate) fn leaf() -> Tree {
         let mut tree = Tree::default();
         tree.push();
         tree
@@ -59,7 +59,8 @@ impl Tree {
         left
     }
 
-    /// The prediction for one row, by walking down: the definition that fast prediction must match.
+    /// The prediction for one row, which must have the model's columns, by walking down: the definition that
+    /// fast prediction must match.
     pub fn predict(&self, row: &[f32]) -> f32 {
         let mut node = 0;
         while self.left[node] != 0 {

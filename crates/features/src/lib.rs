@@ -8,11 +8,12 @@
 //! | [`store`] | Ansor's 164 features of every store statement |
 //! | [`names`] | what they are called |
 //! | `compute`, `buffers`, `intensity`, `allocation`, `outer` | the five groups of them |
-//! | [`context`] | AutoTVM's features of every loop |
+//! | [`mod@context`] | AutoTVM's features of every loop |
 //! | [`relation`] | AutoTVM's curve features of every buffer |
 //! | [`program`] | formulas compiled for many candidates at once |
 //! | `site` | the stores of a nest with the loops around them |
 //! | `region` | how much of a buffer some loops touch |
+//! | `reuse` | where a store meets elements again |
 //! | `ops` | operations of one element |
 //! | `formula` | real arithmetic on expressions |
 //!

@@ -5,7 +5,7 @@
 //! the quotient of the span and at most the divisor. Several accesses cover the box around all of them; no box is
 //! larger than its buffer.
 
-use talweg_expr::{BinaryOp, Expr, Node, Symbol};
+use talweg_expr::{BinaryOp, Expr, Node, Ranges, Symbol};
 
 use crate::formula::{
     abs, add, at_zero, is_nonzero, is_zero, larger, mul, number, one, product, real, scale, zero,
@@ -146,7 +146,49 @@ fn has_variable(e: &Expr) -> bool {
 }
 
 /// Splits a sum into summands with distinct atoms; what holds no loop variable is dropped.
+///
+/// Where some summand falls, others may cancel it at some values of the knobs: then whatever a quotient's divisor
+/// divides is taken out of the quotient, under the condition that it does.
 fn terms(e: &Expr) -> Vec<Term> {
+    let plain = collect(e);
+    let quotient = |t: &Term| matches!(t.atom.node(), Node::Binary(BinaryOp::FloorDiv, ..));
+    if !(plain.iter().any(quotient) && plain.iter().any(|t| may_fall(&t.coefficient))) {
+        return plain;
+    }
+    let mut out = Vec::new();
+    for t in plain {
+        let Node::Binary(BinaryOp::FloorDiv, x, q) = t.atom.node() else {
+            merge(&mut out, t);
+            continue;
+        };
+        let by = at_zero(q);
+        let mut rest = at_zero(x);
+        for inner in collect(x) {
+            let whole = inner.coefficient.rem(&by).eq_expr(&Expr::int(0));
+            let taken = inner.coefficient.floor_div(&by) * &t.coefficient;
+            let coefficient = Expr::select(whole.clone(), taken, Expr::int(0));
+            rest = rest + Expr::select(whole, Expr::int(0), inner.coefficient) * &inner.atom;
+            merge(&mut out, Term { coefficient, atom: inner.atom });
+        }
+        let atom = rest.floor_div(q);
+        if has_variable(&atom) {
+            for part in collect(&atom) {
+                merge(&mut out, Term { coefficient: part.coefficient * &t.coefficient, atom: part.atom });
+            }
+        }
+    }
+    out
+}
+
+fn merge(terms: &mut Vec<Term>, new: Term) {
+    match terms.iter_mut().find(|t| t.atom == new.atom) {
+        Some(t) => t.coefficient = t.coefficient.clone() + new.coefficient,
+        None => terms.push(new),
+    }
+}
+
+/// The summands as they are written.
+fn collect(e: &Expr) -> Vec<Term> {
     let mut addends = Vec::new();
     flatten(BinaryOp::Add, e, &mut addends);
     let mut out: Vec<Term> = Vec::new();
@@ -156,10 +198,7 @@ fn terms(e: &Expr) -> Vec<Term> {
         let (moving, fixed): (Vec<Expr>, Vec<Expr>) = factors.into_iter().partition(has_variable);
         let coefficient = fixed.into_iter().fold(Expr::int(1), |p, f| p * f);
         let Some(atom) = moving.into_iter().reduce(|a, b| a * b) else { continue };
-        match out.iter_mut().find(|t| t.atom == atom) {
-            Some(t) => t.coefficient = t.coefficient.clone() + coefficient,
-            None => out.push(Term { coefficient, atom }),
-        }
+        merge(&mut out, Term { coefficient, atom });
     }
     out
 }
@@ -200,7 +239,7 @@ fn span(e: &Expr, steps: Steps<'_>) -> Expr {
             fixed.iter().fold(size, |p, f| mul(&p, &abs(f)))
         }
         Node::Binary(op @ (BinaryOp::FloorDiv | BinaryOp::CeilDiv), a, b) => {
-            quotient_span(*op, &span(a, steps), a, &at_zero(b))
+            quotient_span(*op, &span(a, steps), a, &at_zero(b), steps)
         }
         Node::Binary(BinaryOp::Mod, a, b) => {
             let by = at_zero(b);
@@ -218,9 +257,21 @@ fn span(e: &Expr, steps: Steps<'_>) -> Expr {
     }
 }
 
+/// The smallest value of a sum: falling summands start from their far end.
+fn smallest(e: &Expr, steps: Steps<'_>) -> Expr {
+    terms(e)
+        .iter()
+        .filter(|t| may_fall(&t.coefficient))
+        .fold(at_zero(e), |start, t| add(&start, &mul(&t.coefficient.min(0), &span(&t.atom, steps))))
+}
+
+fn may_fall(coefficient: &Expr) -> bool {
+    coefficient.bounds(&Ranges::new()).lo < 0.0
+}
+
 /// The span of a rounded quotient: where the dividend starts decides whether it crosses one more multiple.
-fn quotient_span(op: BinaryOp, span: &Expr, dividend: &Expr, by: &Expr) -> Expr {
-    let start = at_zero(dividend);
+fn quotient_span(op: BinaryOp, span: &Expr, dividend: &Expr, by: &Expr, steps: Steps<'_>) -> Expr {
+    let start = smallest(dividend, steps);
     if is_zero(span) {
         zero()
     } else if is_zero(&start) {
@@ -245,7 +296,7 @@ fn span_without(e: &Expr, gone: &dyn Fn(&Expr) -> Expr, unit: bool, steps: Steps
                     whole.and(&gone(&(c.floor_div(&q) * coefficient)))
                 };
                 let inner = span_without(x, &through, unit && single, steps);
-                quotient_span(BinaryOp::FloorDiv, &inner, x, &q)
+                quotient_span(BinaryOp::FloorDiv, &inner, x, &q, steps)
             }
             _ => span(atom, steps),
         };

@@ -32,6 +32,14 @@ pub enum ScheduleError {
     /// A knob was left open where a concrete program is needed.
     #[error("knob `{0}` has no value; substitute every knob before the nest is made concrete")]
     OpenKnob(String),
+    /// A knob's value is no tile size.
+    #[error("knob `{knob}` is {value}; give it a value from 1 to {max}", max = crate::concrete::MAX_KNOB)]
+    KnobRange {
+        /// Its name.
+        knob: String,
+        /// The value.
+        value: i64,
+    },
 }
 
 impl ScheduleError {

@@ -192,16 +192,24 @@ impl Schedule {
 
     pub(crate) fn find_tensor(&self, name: &str) -> Result<TensorId, Refusal> {
         self.dag.find(name).ok_or_else(|| {
-            let names: Vec<_> = self.dag.tensors.iter().map(|t| t.name.as_str()).collect();
-            format!("there is no tensor `{name}`; the tensors are {}", names.join(", "))
+            let all: Vec<TensorId> = self.dag.ids().collect();
+            format!("there is no tensor `{name}`; the tensors are {}", self.names(&all))
         })
+    }
+
+    /// Names of tensors for a message.
+    pub(crate) fn names(&self, ids: &[TensorId]) -> String {
+        let names: Vec<String> = ids.iter().map(|id| format!("`{}`", self.dag.tensor(*id).name)).collect();
+        if names.is_empty() { "nothing".into() } else { names.join(", ") }
     }
 
     /// A stage that has loops.
     pub(crate) fn find_stage(&self, name: &str) -> Result<TensorId, Refusal> {
         let id = self.find_tensor(name)?;
         match &self.stages[id.index()] {
-            None => Err(format!("`{name}` is not computed, so it has no loops")),
+            None => Err(format!(
+                "`{name}` is an input or a constant, so it has no loops; `cache_read` gives it some"
+            )),
             Some(s) if s.attach == Attach::Inlined => {
                 Err(format!("`{name}` is inlined, so it has no loops; apply the step before `inline`"))
             }
@@ -231,7 +239,7 @@ impl Schedule {
     pub(crate) fn find_leaf(&self, stage: TensorId, name: &str) -> Result<IterId, Refusal> {
         let s = self.stage(stage);
         s.leaves.iter().copied().find(|l| s.iter(*l).name == name).ok_or_else(|| {
-            let names: Vec<_> = s.leaves.iter().map(|l| s.iter(*l).name.as_str()).collect();
+            let names: Vec<_> = s.leaves.iter().map(|l| format!("`{}`", s.iter(*l).name)).collect();
             format!(
                 "`{}` has no loop `{name}`; its loops are {}",
                 self.dag.tensor(stage).name,

@@ -132,6 +132,9 @@ impl Step {
         };
         let mut factors = Vec::new();
         for part in split_commas(&body[open + 1..close]) {
+            if part.trim().is_empty() {
+                return fail(format!("`{body}` lacks a factor; write `{usage}`"));
+            }
             match Expr::parse(part) {
                 Ok(e) => factors.push(e),
                 Err(e) => return Err(ScheduleError::from_expr(line, part.trim(), &e)),

@@ -2,10 +2,10 @@
 //!
 //! Three kinds: [`random_schedule`] applies any steps in any order, [`tiled_schedule`] follows the recipe of fast kernels
 //! (register tiles, packed constants, parallel outer loops) with random choices, and [`open_knobs`] replaces numbers of
-//! a trace by knobs.
+//! a trace by knobs. [`is_absurd`] tells legal schedules that are not worth running from the others.
 
-use talweg_expr::{Expr, Symbol};
-use talweg_ir::{Dag, Source, ThreadAxis};
+use talweg_expr::{Expr, Ranges, Symbol};
+use talweg_ir::{Dag, Nest, Source, Stmt, ThreadAxis};
 
 use crate::state::{IterKind, Schedule};
 use crate::step::{Step, Trace};
@@ -188,6 +188,34 @@ pub fn open_knobs(trace: &Trace, seed: u64) -> (Trace, Vec<(Symbol, i64)>) {
         }
     }
     (out, knobs)
+}
+
+/// Whether a concrete nest needs more memory or iterations than a test should spend: factors far beyond the extents blow
+/// up packed constants and the partial results of `rfactor`.
+pub fn is_absurd(nest: &Nest) -> bool {
+    let elements = |shape: &[Expr]| shape.iter().map(size).product::<f64>();
+    nest.buffers.iter().any(|b| elements(&b.shape) > 4e6)
+        || nest.body.iter().map(|s| stores(s, 1.0, &mut Ranges::new())).sum::<f64>() > 1e7
+}
+
+fn size(extent: &Expr) -> f64 {
+    extent.bounds(&Ranges::new()).hi
+}
+
+/// How many stores run at most, when the statement is reached `times`.
+fn stores(stmt: &Stmt, times: f64, ranges: &mut Ranges) -> f64 {
+    match stmt {
+        Stmt::For(l) => {
+            let most = l.extent.bounds(ranges).hi.max(0.0);
+            ranges.set(&l.var, 0, most as i64 - 1);
+            l.body.iter().map(|s| stores(s, times * most, ranges)).sum()
+        }
+        Stmt::If { then, otherwise, .. } => {
+            then.iter().chain(otherwise).map(|s| stores(s, times, ranges)).sum()
+        }
+        Stmt::Store { .. } => times,
+        Stmt::Alloc(_) => 0.0,
+    }
 }
 
 fn random_step(schedule: &Schedule, random: &mut Random) -> Option<Step> {

@@ -35,7 +35,9 @@ impl FromStr for Candidate {
         let sketch = sketch.trim().parse().map_err(|_| fail())?;
         let values = match values.trim() {
             "" => Vec::new(),
-            list => list.split(',').map(|v| v.trim().parse().map_err(|_| fail())).collect::<Result<_, _>>()?,
+            list => {
+                list.split(',').map(|v| v.trim().parse().map_err(|_| fail())).collect::<Result<_, _>>()?
+            }
         };
         Ok(Candidate { sketch, values })
     }

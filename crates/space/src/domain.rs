@@ -37,7 +37,8 @@ pub fn vector_sizes(extent: i64, lanes: i64, most: i64) -> Vec<i64> {
 /// Like [`vector_sizes`], in steps that grow with the number of vectors: for streams without register tiles.
 pub fn stream_sizes(extent: i64, lanes: i64, most: i64) -> Vec<i64> {
     let needed = (extent.max(1) + lanes - 1) / lanes;
-    let mut out: Vec<i64> = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32].into_iter().filter(|v| *v <= needed.min(most)).collect();
+    let mut out: Vec<i64> =
+        [1, 2, 3, 4, 6, 8, 12, 16, 24, 32].into_iter().filter(|v| *v <= needed.min(most)).collect();
     if needed <= most {
         out.push(needed);
     }

@@ -53,9 +53,9 @@ impl KnobRole {
     /// The stage the knob belongs to, the unit of crossover.
     pub fn stage(&self) -> &str {
         match self {
-            KnobRole::Tile { stage, .. } | KnobRole::Unroll { stage, .. } | KnobRole::Choice { stage, .. } => {
-                stage
-            }
+            KnobRole::Tile { stage, .. }
+            | KnobRole::Unroll { stage, .. }
+            | KnobRole::Choice { stage, .. } => stage,
         }
     }
 }

@@ -19,9 +19,10 @@ impl Space {
         self.sample_in(sketch, rng)
     }
 
-    /// A random legal candidate of one sketch.
+    /// A random legal candidate of one sketch, the last one when there is no such sketch.
     pub fn sample_in(&self, sketch: usize, rng: &mut Rng) -> Candidate {
-        let s = &self.sketches[sketch.min(self.sketches.len() - 1)];
+        let sketch = sketch.min(self.sketches.len() - 1);
+        let s = &self.sketches[sketch];
         let mut values = s.smallest();
         for at in sampling_order(s, rng) {
             let least = values[at];
@@ -182,9 +183,21 @@ fn weight(sketch: &Sketch, knob: usize, inner: i64, value: i64) -> f64 {
         _ => 0.1,
     };
     match level {
-        _ if *vector => neat.max(1.0) / value as f64,
+        3 if *vector => register_vectors(sketch, knob, value),
+        _ if *vector => 1.0,
         3 => neat * value as f64,
         _ if *reduce => neat,
         _ => neat / value as f64,
     }
+}
+
+/// Up to four vectors of columns leave room for rows that share them; without rows all widths are equally likely.
+fn register_vectors(sketch: &Sketch, knob: usize, value: i64) -> f64 {
+    let stage = sketch.knobs[knob].role.stage();
+    let has_rows = sketch
+        .knobs
+        .iter()
+        .any(|k| matches!(&k.role, KnobRole::Tile { stage: s, level: 3, vector: false, .. } if s == stage));
+    let vectors = value as f64 / sketch.knobs[knob].least().max(1) as f64;
+    if has_rows && vectors > 4.0 { (4.0 / vectors).powi(2) } else { 1.0 }
 }

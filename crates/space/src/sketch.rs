@@ -58,7 +58,8 @@ impl Sketch {
         let nest = schedule.lower().ok()?;
         let least = |s: &Symbol| knobs.iter().find(|k| k.symbol == *s).map(Knob::least);
         constraints.extend(buffer_limits(&nest, budget, &least));
-        let is_open = |c: &Constraint| [&c.lhs, &c.rhs].iter().any(|e| e.symbols().iter().any(Symbol::is_knob));
+        let is_open =
+            |c: &Constraint| [&c.lhs, &c.rhs].iter().any(|e| e.symbols().iter().any(Symbol::is_knob));
         constraints.retain(|c| is_open(c) || !c.holds(&|_| None));
         let limits = knobs
             .iter()
@@ -78,8 +79,7 @@ impl Sketch {
         let checks = constraints.iter().map(|c| Check::new(c, &symbols)).collect();
         let inside = (0..knobs.len()).map(|at| levels_inside(&knobs, at)).collect();
         let trace = schedule.trace().clone();
-        let sketch =
-            Sketch { name, trace, nest, knobs, constraints, nodes, limits, inside, checks, symbols };
+        let sketch = Sketch { name, trace, nest, knobs, constraints, nodes, limits, inside, checks, symbols };
         sketch.satisfies(&sketch.smallest()).then_some(sketch)
     }
 

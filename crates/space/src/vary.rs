@@ -70,9 +70,9 @@ impl Space {
 
     /// The values of a candidate in another sketch, by the knobs' names; knobs of the other sketch alone are sampled.
     pub fn carry(&self, candidate: &Candidate, to: usize, rng: &mut Rng) -> Candidate {
-        let from = &self.sketches[candidate.sketch];
         let mut out = self.sample_in(to, rng);
-        for (at, knob) in self.sketches[to].knobs.iter().enumerate() {
+        let Ok(from) = self.sketch(candidate) else { return out };
+        for (at, knob) in self.sketches[out.sketch].knobs.iter().enumerate() {
             if let Some(old) = from.position(&knob.symbol) {
                 out.values[at] = candidate.values[old];
             }
@@ -89,14 +89,15 @@ impl Space {
         b: &Candidate,
         keeps_a: &mut dyn FnMut(&str) -> bool,
     ) -> Candidate {
-        let (mut child, mother) = (a.clone(), &self.sketches[a.sketch]);
-        let father = &self.sketches[b.sketch];
+        let mut child = a.clone();
+        let (Ok(mother), Ok(father)) = (self.sketch(a), self.sketch(b)) else { return child };
         for node in &mother.nodes {
             if keeps_a(&node.stage) {
                 continue;
             }
             for at in &node.knobs {
-                if let Some(value) = father.position(&mother.knobs[*at].symbol).and_then(|p| b.values.get(p)) {
+                if let Some(value) = father.position(&mother.knobs[*at].symbol).and_then(|p| b.values.get(p))
+                {
                     child.values[*at] = *value;
                 }
             }

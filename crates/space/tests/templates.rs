@@ -93,7 +93,8 @@ impl Template for Everything {
         let k = config.split(&c.local, &c.outer, "k", 2, &SplitPolicy::new(Sizes::Divisors).max_factor(4))?;
         let all = [&i.loops[0], &j.loops[0], &j.loops[1], &i.loops[1], &j.loops[2]].map(String::clone);
         config.reorder(&c.outer, &all, &ReorderPolicy::Identity)?;
-        let blocks = config.reorder(&c.outer, &[i.loops[0].clone(), j.loops[0].clone()], &ReorderPolicy::All)?;
+        let blocks =
+            config.reorder(&c.outer, &[i.loops[0].clone(), j.loops[0].clone()], &ReorderPolicy::All)?;
         if config.knob("unroll", &[0, 1]) == 1 {
             config.annotate(&c.local, &[k.inner()], &AnnotatePolicy::TryUnroll)?;
         }
@@ -123,6 +124,7 @@ fn choices_become_knobs_and_sketches() {
     }
     assert!(legal < count && legal as f64 == space.size(), "{legal} of {count}, estimated {}", space.size());
     let wrong = Spec::parse("softmax:rows=4,n=4").expect("a spec").build().expect("legal");
-    let error = Space::from_template(&wrong, &target, &Everything).expect_err("no reduction to tile").to_string();
+    let error =
+        Space::from_template(&wrong, &target, &Everything).expect_err("no reduction to tile").to_string();
     assert!(error.contains("everything") && error.contains("softmax"), "{error}");
 }

@@ -37,7 +37,7 @@ pub(super) fn of(
                 match span(placement, &fixed, &read) {
                     Some(span) => match boxes[at].take() {
                         None => boxes[at] = Some(span),
-                        Some(old) => match unite(&old, &span) {
+                        Some(old) => match unite(placement, &old, &span) {
                             Some(both) => boxes[at] = Some(both),
                             None => whole[at] = true,
                         },
@@ -90,9 +90,9 @@ fn span(placement: &Placement, fixed: &BTreeSet<Symbol>, read: &Expr) -> Option<
     Some((base, count))
 }
 
-/// The smallest box around two, when their distance is known.
-fn unite(a: &(Expr, Expr), b: &(Expr, Expr)) -> Option<(Expr, Expr)> {
-    let distance = (b.0.clone() - &a.0).as_int()?;
+/// The smallest box around two, when their distance is known; loops of one iteration do not count.
+fn unite(placement: &Placement, a: &(Expr, Expr), b: &(Expr, Expr)) -> Option<(Expr, Expr)> {
+    let distance = (b.0.clone() - &a.0).simplify(&placement.ranges).as_int()?;
     let base = if distance >= 0 { a.0.clone() } else { b.0.clone() };
     let end_a = a.1.clone() + (-distance).max(0);
     let end_b = b.1.clone() + distance.max(0);

@@ -21,7 +21,7 @@ impl Schedule {
         let leaf = self.find_leaf(id, axis)?;
         let s = self.stage_mut(id);
         if s.iter(leaf).annotation != LoopKind::Serial {
-            return Err(format!("`{axis}` has an annotation already"));
+            return Err(format!("`{axis}` has an annotation already; a loop runs in one way only"));
         }
         if matches!(kind, LoopKind::Parallel | LoopKind::Bind(_)) && s.iter(leaf).kind == IterKind::Reduce {
             return Err(format!(
@@ -31,7 +31,7 @@ impl Schedule {
         if kind == LoopKind::Vectorize {
             if let Some(other) = s.leaves.iter().find(|l| s.iter(**l).annotation == LoopKind::Vectorize) {
                 return Err(format!(
-                    "`{}` is vectorised already; a stage has one vector loop",
+                    "`{}` is vectorised already; a stage has one vector loop, so `unroll` this one or drop the other",
                     s.iter(*other).name
                 ));
             }
@@ -50,14 +50,17 @@ impl Schedule {
             let place = format!("loop `{name}` of `{stage}` is parallel");
             if s.attach != Attach::Root {
                 return Err(format!(
-                    "{place}, so `{stage}` cannot be computed inside a loop of another stage"
+                    "{place}, so `{stage}` cannot be computed inside a loop of another stage; \
+                     make a loop of that stage parallel instead"
                 ));
             }
             if (at + 1..s.leaves.len()).any(|other| kind(&other) == LoopKind::Parallel) {
                 return Err(format!("{place} already; `fuse` the loops to run both in parallel"));
             }
             if (0..at).any(|outer| matches!(kind(&outer), LoopKind::Vectorize | LoopKind::Unroll)) {
-                return Err(format!("{place}, so the loops around it cannot be vectorised or unrolled"));
+                return Err(format!(
+                    "{place}, so the loops around it cannot be vectorised or unrolled; `reorder` it outwards"
+                ));
             }
             for child in self.attached_to(s.tensor) {
                 let Attach::At(_, leaf) = self.stage(child).attach else { continue };

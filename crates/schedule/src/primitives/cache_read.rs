@@ -20,7 +20,9 @@ impl Schedule {
         let source = self.find_tensor(tensor)?;
         let to = self.find_stage(reader)?;
         if !self.readers(source).contains(&to) {
-            return Err(format!("`{reader}` does not read `{tensor}`"));
+            let mut reads: Vec<_> = self.compute(to).body.reads().into_iter().map(|(t, _)| t).collect();
+            reads.dedup();
+            return Err(format!("`{reader}` does not read `{tensor}`; it reads {}", self.names(&reads)));
         }
         if self.stages[source.index()].as_ref().is_some_and(|s| s.attach != Attach::Root) {
             return Err(format!(

@@ -30,7 +30,7 @@ impl Schedule {
         }
         let readers = self.readers(id);
         if readers.is_empty() {
-            return Err(format!("nothing reads `{stage}`"));
+            return Err(format!("nothing reads `{stage}`, so no loop needs it; leave it where it is"));
         }
         if let Some(stray) = readers.iter().find(|r| !self.is_within(**r, to, leaf)) {
             return Err(format!(
@@ -42,7 +42,7 @@ impl Schedule {
         let place = s.leaves.iter().position(|l| *l == leaf).expect("find_leaf found it");
         if let Some(v) = s.leaves[..=place].iter().find(|l| s.iter(**l).annotation == LoopKind::Vectorize) {
             return Err(format!(
-                "loop `{}` of `{target}` is vectorised; nothing can be computed inside it",
+                "loop `{}` of `{target}` is vectorised; nothing can be computed inside it, so choose a loop around it",
                 s.iter(*v).name
             ));
         }

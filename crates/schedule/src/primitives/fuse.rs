@@ -25,7 +25,10 @@ impl Schedule {
             return Err("the loops are not neighbours in this order; `reorder` them first".into());
         }
         if ids.iter().any(|i| s.iter(*i).kind != s.iter(ids[0]).kind) {
-            return Err("space and reduction loops cannot be fused".into());
+            return Err(
+                "space and reduction loops cannot be fused; `reorder` loops of one kind together first"
+                    .into(),
+            );
         }
         if let Some(i) = ids.iter().find(|i| s.iter(**i).annotation != LoopKind::Serial) {
             return Err(format!("`{}` is annotated already; fuse before annotating", s.iter(*i).name));

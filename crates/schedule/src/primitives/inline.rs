@@ -18,10 +18,14 @@ impl Schedule {
         let id = self.find_stage(stage)?;
         let compute = self.compute(id).clone();
         if self.dag.tensor(id).output {
-            return Err(format!("`{stage}` is an output, so it must be stored"));
+            return Err(format!(
+                "`{stage}` is an output, so it must be stored; inline the stages it reads instead"
+            ));
         }
         if compute.reduction.is_some() {
-            return Err(format!("`{stage}` is a reduction; only elementwise stages can be inlined"));
+            return Err(format!(
+                "`{stage}` is a reduction; only elementwise stages can be inlined, so use `compute_at`"
+            ));
         }
         if let Some((packed, _)) = self.packs.iter().find(|(_, reader)| *reader == id) {
             let packed = &self.dag.tensor(*packed).name;
@@ -32,7 +36,9 @@ impl Schedule {
         }
         if let Some(child) = self.attached_to(id).first() {
             let child = &self.dag.tensor(*child).name;
-            return Err(format!("`{child}` is computed at a loop of `{stage}`, which would vanish"));
+            return Err(format!(
+                "`{child}` is computed at a loop of `{stage}`, which would vanish; inline before `compute_at`"
+            ));
         }
         for reader in self.readers(id) {
             let body = self.compute(reader).body.map(&mut Expr::clone, &mut |t, indices| {

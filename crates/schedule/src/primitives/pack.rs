@@ -33,18 +33,27 @@ impl Schedule {
                 "`{tensor}` is no constant, so it cannot be laid out at build time; use `cache_read`"
             ));
         }
-        if self.readers(source) != [to] {
-            return Err(format!("`{tensor}` must be read by `{reader}` and by no other stage"));
+        let readers = self.readers(source);
+        if !readers.contains(&to) {
+            return Err(format!("`{reader}` does not read `{tensor}`; {} does", self.names(&readers)));
+        }
+        if readers.len() > 1 {
+            let readers = self.names(&readers);
+            return Err(format!(
+                "`{tensor}` is read by {readers}, but can have the layout of one reader only; use `cache_read`"
+            ));
         }
         let compute = self.compute(to);
         let reads: Vec<_> = compute.body.reads().into_iter().filter(|(t, _)| *t == source).collect();
         let axes: Vec<_> =
             compute.axes.iter().chain(compute.reduce_axes()).map(|a| a.symbol.clone()).collect();
         if reads.len() != 1 || reads[0].1.iter().any(|e| e.affine(&axes).is_none()) {
-            return Err(format!("`{reader}` must read `{tensor}` exactly once, by affine indices"));
+            return Err(format!(
+                "`{reader}` must read `{tensor}` exactly once, by affine indices; `cache_read` takes any"
+            ));
         }
         if self.packs.iter().any(|(t, _)| *t == source) {
-            return Err(format!("`{tensor}` is packed already"));
+            return Err(format!("`{tensor}` is packed already; one step is enough"));
         }
         self.packs.push((source, to));
         Ok(())

@@ -15,7 +15,7 @@ impl Schedule {
         let id = self.find_stage(stage)?;
         let ids: Vec<IterId> = loops.iter().map(|l| self.find_leaf(id, l)).collect::<Result<_, _>>()?;
         if let Some(twice) = (1..ids.len()).find(|at| ids[..*at].contains(&ids[*at])) {
-            return Err(format!("loop `{}` is named twice", loops[twice]));
+            return Err(format!("loop `{}` is named twice; name each loop once", loops[twice]));
         }
         if let Some(child) = self.attached_to(id).first() {
             let child = &self.dag.tensor(*child).name;

@@ -24,10 +24,10 @@ impl Schedule {
         let s = self.stage(id).clone();
         let compute = self.compute(id).clone();
         let Some(reduction) = compute.reduction.clone() else {
-            return Err(format!("`{stage}` is no reduction"));
+            return Err(format!("`{stage}` is no reduction, so it has nothing to factor"));
         };
         if s.iter(leaf).kind != IterKind::Reduce {
-            return Err(format!("`{axis}` does not run over the reduction"));
+            return Err(format!("`{axis}` does not run over the reduction; name one of its loops or parts"));
         }
         let plain = s.iters.iter().all(|i| {
             i.annotation == LoopKind::Serial
@@ -36,7 +36,9 @@ impl Schedule {
                     || matches!((&i.origin, &i.fate), (Origin::Axis(_), Fate::Leaf)))
         });
         if !plain || s.attach != Attach::Root || !self.attached_to(id).is_empty() {
-            return Err(format!("`{stage}` may only have splits of its reduction loops before `rfactor`"));
+            return Err(format!(
+                "`{stage}` may only have splits of its reduction loops before `rfactor`; apply other steps afterwards"
+            ));
         }
 
         // Each reduction axis as a sum over its split parts, each part with its extent.

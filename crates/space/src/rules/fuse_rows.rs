@@ -34,7 +34,11 @@ impl SketchRule for FuseRows {
     }
 
     fn condition(&self, state: &SketchState, stage: &str) -> Decision {
-        if state.stages().kind(stage) == StageKind::Rows { Decision::ApplyAndSkipRest } else { Decision::Skip }
+        if state.stages().kind(stage) == StageKind::Rows {
+            Decision::ApplyAndSkipRest
+        } else {
+            Decision::Skip
+        }
     }
 
     fn apply(&self, state: &SketchState, stage: &str) -> Vec<SketchState> {

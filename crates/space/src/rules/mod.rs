@@ -9,6 +9,7 @@
 //! | [`always_inline`] | cheap elementwise, not reused | inlined |
 //! | [`add_rfactor`] | long reduction, little space | partial results in parallel |
 //! | [`add_cache_write`] | tiled reduction without elementwise reader | accumulates in a local buffer |
+//! | [`vector_reduction`] | contraction of operands that both run along the reduction | vectors along the reduction |
 //! | [`tiling_with_fusion`] | tiled reduction with elementwise reader | tiled inside the reader's loops |
 //! | [`multi_level_tiling`] | tiled reduction without elementwise reader | tiled, accumulates in its result |
 //! | [`fuse_rows`] | reductions along rows and their readers | all stages of a row in one loop |
@@ -26,6 +27,7 @@ mod register_tile;
 pub mod skip_stage;
 pub mod tile_elementwise;
 pub mod tiling_with_fusion;
+pub mod vector_reduction;
 
 use talweg_ir::Dag;
 use talweg_target::Target;
@@ -73,6 +75,7 @@ pub fn cpu_rules() -> Vec<Box<dyn SketchRule>> {
         Box::new(always_inline::AlwaysInline),
         Box::new(add_rfactor::AddRfactor),
         Box::new(add_cache_write::AddCacheWrite),
+        Box::new(vector_reduction::VectorReduction),
         Box::new(tiling_with_fusion::MultiLevelTilingWithFusion),
         Box::new(multi_level_tiling::MultiLevelTiling),
         Box::new(fuse_rows::FuseRows),
@@ -126,7 +129,12 @@ fn first_sweep(state: SketchState, rules: &[Box<dyn SketchRule>]) -> Vec<SketchS
     states
 }
 
-fn successors(state: &SketchState, stage: &str, rules: &[Box<dyn SketchRule>], early: bool) -> Vec<SketchState> {
+fn successors(
+    state: &SketchState,
+    stage: &str,
+    rules: &[Box<dyn SketchRule>],
+    early: bool,
+) -> Vec<SketchState> {
     let mut out = Vec::new();
     for rule in rules.iter().filter(|r| r.is_early() == early) {
         let decision = rule.condition(state, stage);

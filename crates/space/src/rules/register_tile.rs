@@ -166,7 +166,13 @@ struct Reduction {
     product: Expr,
 }
 
-fn open_reduction(s: &mut SketchState, local: &str, outer: &str, how: Accumulate, kind: StageKind) -> Reduction {
+fn open_reduction(
+    s: &mut SketchState,
+    local: &str,
+    outer: &str,
+    how: Accumulate,
+    kind: StageKind,
+) -> Reduction {
     let axes = s.stages().reduce_axes(local);
     let long: Vec<usize> = (0..axes.len()).filter(|at| axes[*at].1 > 1).collect();
     // With all reduction loops together, cutting a single one changes nothing.

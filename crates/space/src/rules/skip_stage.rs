@@ -19,7 +19,11 @@ impl SketchRule for SkipStage {
 
     fn condition(&self, state: &SketchState, stage: &str) -> Decision {
         let finished = state.stages().finishes(stage);
-        if finished.iter().any(|p| !state.is_decided(p)) { Decision::ApplyAndSkipRest } else { Decision::Skip }
+        if finished.iter().any(|p| !state.is_decided(p)) {
+            Decision::ApplyAndSkipRest
+        } else {
+            Decision::Skip
+        }
     }
 
     fn apply(&self, state: &SketchState, stage: &str) -> Vec<SketchState> {

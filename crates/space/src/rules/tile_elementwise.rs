@@ -53,8 +53,11 @@ pub(super) fn tile(state: &SketchState, stage: &str) -> Applied<SketchState> {
         vector,
         reduce: false,
     };
-    let vector =
-        s.open(&format!("{stage}.{last}.v"), domain::stream_sizes(*extent, lanes, most), tile(last, *extent, 2, true));
+    let vector = s.open(
+        &format!("{stage}.{last}.v"),
+        domain::stream_sizes(*extent, lanes, most),
+        tile(last, *extent, 2, true),
+    );
     let steps = domain::tile_sizes((extent + lanes - 1) / lanes);
     let steps = s.open(&format!("{stage}.{last}.1"), steps, tile(last, *extent, 1, false));
     s.limit(format!("tile of {stage}.{last}"), steps.clone() * &vector, vector.clone() + (extent - 1));

@@ -7,7 +7,7 @@ use super::Shape;
 use crate::domain;
 use crate::error::SpaceError;
 use crate::knob::KnobRole;
-use crate::rules::{Decision, SketchRule, cpu_rules};
+use crate::rules::{Decision, cpu_rules};
 use crate::state::SketchState;
 
 /// Which sizes a split offers.
@@ -196,7 +196,9 @@ impl Config {
             let vector = innermost && policy.sizes == Sizes::Vectors;
             let mut sizes = match &policy.sizes {
                 Sizes::Divisors => domain::divisors(extent, extent),
-                Sizes::PowersOfTwo => (0..40).map(|p| 1 << p).take_while(|p| *p == 1 || *p <= extent).collect(),
+                Sizes::PowersOfTwo => {
+                    (0..40).map(|p| 1 << p).take_while(|p| *p == 1 || *p <= extent).collect()
+                }
                 _ if vector => domain::vector_sizes(extent, lanes, i64::MAX),
                 _ => domain::tile_sizes(extent),
             };
@@ -296,7 +298,8 @@ impl Config {
             applied.map_err(|e| self.error(&e))?;
         }
         if ways.len() > 1 {
-            let words: Vec<String> = loops.iter().zip(&way).map(|(l, a)| format!("{l} {a:?}").to_lowercase()).collect();
+            let words: Vec<String> =
+                loops.iter().zip(&way).map(|(l, a)| format!("{l} {a:?}").to_lowercase()).collect();
             self.state.choose(words.join(" "));
         }
         Ok(way)
@@ -322,9 +325,10 @@ impl Config {
     pub(super) fn finish_other_stages(&mut self) {
         let rules = cpu_rules();
         while let Some(stage) = self.state.next_stage() {
-            let applies =
-                |r: &&Box<dyn SketchRule>| !r.is_early() && r.condition(&self.state, &stage) != Decision::Skip;
-            let ways = rules.iter().filter(applies).map(|r| r.apply(&self.state, &stage));
+            let ways = rules
+                .iter()
+                .filter(|r| !r.is_early() && r.condition(&self.state, &stage) != Decision::Skip)
+                .map(|r| r.apply(&self.state, &stage));
             match ways.into_iter().find(|w| !w.is_empty()) {
                 Some(mut ways) => {
                     let chosen = self.choose(ways.len());

@@ -42,7 +42,8 @@ pub(super) fn strip(config: &mut Config, options: &Strip) -> Result<(), SpaceErr
     let axes = c.axes(config);
     let Some(((channel, _), others)) = axes.split_last() else { return Ok(()) };
     let is_row = |at: usize| !batch_names.contains(&own[at].0) && others[at].1 > 1;
-    let mut rows: Vec<String> = (0..others.len()).filter(|at| is_row(*at)).map(|at| others[at].0.clone()).collect();
+    let mut rows: Vec<String> =
+        (0..others.len()).filter(|at| is_row(*at)).map(|at| others[at].0.clone()).collect();
     let column = rows.pop();
     let row = if options.tile_rows { rows.pop() } else { None };
 
@@ -52,7 +53,8 @@ pub(super) fn strip(config: &mut Config, options: &Strip) -> Result<(), SpaceErr
     let mut outside: Vec<String> = Vec::new();
     for (name, _) in others {
         if column.as_ref() == Some(name) || row.as_ref() == Some(name) {
-            let parts = config.split(&c.outer, &c.outer, name, 3, &SplitPolicy::new(Sizes::All).max_factor(30))?;
+            let parts =
+                config.split(&c.outer, &c.outer, name, 3, &SplitPolicy::new(Sizes::All).max_factor(30))?;
             outside.push(parts.loops[0].clone());
             middle.push(parts.loops[1].clone());
             inside.push(parts.inner());
@@ -80,10 +82,15 @@ pub(super) fn strip(config: &mut Config, options: &Strip) -> Result<(), SpaceErr
 
 /// The reduction: blocks of input channels, then the window, then the channels of a block, some of them unrolled.
 /// Gives the loops in order and how many iterations are unrolled.
-fn window(config: &mut Config, c: &Contraction, unroll_window: bool) -> Result<(Vec<String>, Expr), SpaceError> {
+fn window(
+    config: &mut Config,
+    c: &Contraction,
+    unroll_window: bool,
+) -> Result<(Vec<String>, Expr), SpaceError> {
     let reduce = c.reduce(config);
     let Some(((channel, _), kernel)) = reduce.split_last() else { return Ok((Vec::new(), Expr::int(1))) };
-    let channels = config.split(&c.local, &c.outer, channel, 3, &SplitPolicy::new(Sizes::Divisors).max_factor(8))?;
+    let channels =
+        config.split(&c.local, &c.outer, channel, 3, &SplitPolicy::new(Sizes::Divisors).max_factor(8))?;
     let kernel_names: Vec<String> = kernel.iter().map(|(n, _)| n.clone()).collect();
     let last = kernel.last().map_or(1, |(_, e)| *e);
     let unrolls = unroll_window && last > 1 && config.knob("unroll_kw", &[0, 1]) == 1;

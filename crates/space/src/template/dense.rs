@@ -23,7 +23,6 @@ impl Template for Dense {
     }
 }
 
-
 /// Rows by columns over one reduction; other axes are batches and stay outermost.
 pub(super) fn matmul(config: &mut Config) -> Result<(), SpaceError> {
     let c = Contraction::begin(config)?;
@@ -32,16 +31,27 @@ pub(super) fn matmul(config: &mut Config) -> Result<(), SpaceError> {
     let Some(((column, _), others)) = axes.split_last() else { return Ok(()) };
     let Some(((row, _), batch)) = others.split_last() else { return vector_only(config, &c) };
     let rows = config.split(&c.outer, &c.outer, row, 3, &SplitPolicy::new(Sizes::All).max_factor(30))?;
-    let columns = config.split(&c.outer, &c.outer, column, 3, &SplitPolicy::new(Sizes::Vectors).max_factor(64))?;
+    let columns =
+        config.split(&c.outer, &c.outer, column, 3, &SplitPolicy::new(Sizes::Vectors).max_factor(64))?;
     let batch: Vec<String> = batch.iter().map(|(n, _)| n.clone()).collect();
     let tile = [rows.inner(), columns.inner()];
-    let all: Vec<String> =
-        batch.iter().chain([&rows.loops[0], &columns.loops[0], &rows.loops[1], &columns.loops[1]]).chain(&tile).cloned().collect();
+    let all: Vec<String> = batch
+        .iter()
+        .chain([&rows.loops[0], &columns.loops[0], &rows.loops[1], &columns.loops[1]])
+        .chain(&tile)
+        .cloned()
+        .collect();
     config.reorder(&c.outer, &all, &ReorderPolicy::Identity)?;
     let swapped = || ReorderPolicy::Candidates(vec![vec![0, 1], vec![1, 0]]);
     let blocks = config.reorder(&c.outer, &[rows.loops[0].clone(), columns.loops[0].clone()], &swapped())?;
     let panels = config.reorder(&c.outer, &[rows.loops[1].clone(), columns.loops[1].clone()], &swapped())?;
-    let depth = config.split(&c.local, &c.outer, &reduce[0].0, 2, &SplitPolicy::new(Sizes::Divisors).max_factor(8))?;
+    let depth = config.split(
+        &c.local,
+        &c.outer,
+        &reduce[0].0,
+        2,
+        &SplitPolicy::new(Sizes::Divisors).max_factor(8),
+    )?;
     config.annotate(&c.local, &[depth.inner()], &unrolled(1))?;
     c.limit(config, rows.inner_size(), columns.inner_size(), depth.inner_size());
     let parallel: Vec<String> = batch.iter().chain(&blocks).cloned().collect();

@@ -4,7 +4,9 @@
 
 use talweg_expr::Expr;
 
-use super::{AnnotatePolicy, Annotation, Config, Contraction, ReorderPolicy, Shape, Sizes, SplitPolicy, Template};
+use super::{
+    AnnotatePolicy, Annotation, Config, Contraction, ReorderPolicy, Shape, Sizes, SplitPolicy, Template,
+};
 use crate::analysis::StageKind;
 use crate::error::SpaceError;
 
@@ -31,7 +33,8 @@ impl Template for Depthwise {
         if let Some((name, extent)) = others.last()
             && *extent > 1
         {
-            let parts = config.split(&c.outer, &c.outer, name, 3, &SplitPolicy::new(Sizes::All).max_factor(30))?;
+            let parts =
+                config.split(&c.outer, &c.outer, name, 3, &SplitPolicy::new(Sizes::All).max_factor(30))?;
             outside.pop();
             outside.push(parts.loops[0].clone());
             middle.push(parts.loops[1].clone());
@@ -43,8 +46,12 @@ impl Template for Depthwise {
         config.reorder(&c.outer, &all, &ReorderPolicy::Identity)?;
         let window: Vec<String> = reduce.iter().map(|(n, _)| n.clone()).collect();
         let way = config.annotate(&c.local, &window, &AnnotatePolicy::TryUnroll)?;
-        let unrolled: i64 =
-            reduce.iter().zip(&way).filter(|(_, a)| **a == Annotation::Unroll).map(|((_, e), _)| *e).product();
+        let unrolled: i64 = reduce
+            .iter()
+            .zip(&way)
+            .filter(|(_, a)| **a == Annotation::Unroll)
+            .map(|((_, e), _)| *e)
+            .product();
         c.limit(config, strip, channels.inner_size(), unrolled);
         let at = middle.last().cloned().unwrap_or_default();
         c.finish(config, &inside, &at, &outside, &window)

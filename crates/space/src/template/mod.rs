@@ -27,7 +27,7 @@ pub mod depthwise;
 use talweg_ir::Dag;
 use talweg_target::Target;
 
-pub use config::{Annotation, AnnotatePolicy, Config, ReorderPolicy, Sizes, Split, SplitPolicy};
+pub use config::{AnnotatePolicy, Annotation, Config, ReorderPolicy, Sizes, Split, SplitPolicy};
 pub use contraction::Contraction;
 
 use crate::analysis::{StageKind, Stages};
@@ -130,7 +130,9 @@ impl Space {
                 sketches.push(sketch);
             }
             if sketches.len() >= MAX_SKETCHES {
-                return Err(fail(format!("more than {MAX_SKETCHES} structural choices; give fewer candidates")));
+                return Err(fail(format!(
+                    "more than {MAX_SKETCHES} structural choices; give fewer candidates"
+                )));
             }
         }
         if sketches.is_empty() {
