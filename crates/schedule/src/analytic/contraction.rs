@@ -9,7 +9,7 @@ use super::plan::Plan;
 use crate::step::Step;
 
 /// Multiply-adds per basic block up to which the reduction is unrolled.
-const MAX_BODY: i64 = 96;
+const MAX_BODY: i64 = 48;
 
 /// Panels that share well among the threads of one machine.
 const ENOUGH_PANELS: i64 = 8;
