@@ -1,0 +1,1 @@
+//! The tuning loop: asks a strategy, measures, stores, learns; typed events.
