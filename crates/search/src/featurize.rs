@@ -1,0 +1,170 @@
+//! The feature rows of a space's candidates, compiled once for each sketch.
+
+use talweg_cost::{Batch, CostError, Matrix};
+use talweg_expr::Symbol;
+use talweg_features::{FeatureError, FeatureProgram, FeatureScratch, per_store};
+use talweg_space::{Candidate, Space};
+use talweg_target::Target;
+
+/// Candidates evaluated together: few enough for their rows to stay in the second cache level.
+const CHUNK: usize = 64;
+
+/// What the rows of a candidate describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Features {
+    /// Ansor's 164 features, one row a store.
+    Stores,
+    /// AutoTVM's context features, one row a loop.
+    Loops,
+    /// AutoTVM's relation features, one row a buffer.
+    Buffers,
+}
+
+/// The compiled features of one sketch.
+struct SketchFeatures {
+    program: FeatureProgram,
+    /// The node of each row, for [`Features::Stores`].
+    nodes: Vec<usize>,
+    /// Nodes of the sketch.
+    count: usize,
+}
+
+/// The features of every sketch of a space.
+pub struct SpaceFeatures {
+    sketches: Vec<SketchFeatures>,
+    scratch: FeatureScratch,
+    points: Vec<f64>,
+}
+
+impl SpaceFeatures {
+    /// Compiles the formulas of every sketch.
+    pub fn new(space: &Space, target: &Target, kind: Features) -> Result<SpaceFeatures, FeatureError> {
+        let mut sketches = Vec::new();
+        for sketch in &space.sketches {
+            let knobs: Vec<Symbol> = sketch.knobs.iter().map(|k| k.symbol.clone()).collect();
+            let program = match kind {
+                Features::Stores => FeatureProgram::new(&sketch.nest, &knobs, target)?,
+                Features::Loops => FeatureProgram::of_context(&sketch.nest, &knobs)?,
+                Features::Buffers => FeatureProgram::of_relations(&sketch.nest, &knobs)?,
+            };
+            let mut nodes = Vec::new();
+            if kind == Features::Stores {
+                for store in per_store(&sketch.nest, target) {
+                    let buffer = &sketch.nest.buffer(store.buffer).name;
+                    let stages = sketch.nodes.iter().map(|n| n.stage.as_str());
+                    nodes.push(node_of(buffer, stages));
+                }
+            }
+            sketches.push(SketchFeatures { program, nodes, count: sketch.nodes.len() });
+        }
+        Ok(SpaceFeatures { sketches, scratch: FeatureScratch::new(), points: Vec::new() })
+    }
+
+    /// Columns of every row.
+    pub fn width(&self) -> usize {
+        self.sketches.first().map_or(0, |s| s.program.width())
+    }
+
+    /// The rows of some candidates, in order; candidates of unknown sketches or with a wrong number of knobs have none.
+    pub fn rows(&mut self, candidates: &[Candidate]) -> Result<(Matrix, Vec<usize>), CostError> {
+        let (mut data, mut offsets) = (Vec::new(), vec![0]);
+        let width = self.width().max(1);
+        for candidate in candidates {
+            data.extend_from_slice(&self.eval(candidate.sketch, &[candidate]));
+            offsets.push(data.len() / width);
+        }
+        Ok((Matrix::new(data.len() / width, width, data)?, offsets))
+    }
+
+    /// Scores candidates by a function of batches, all candidates of a batch having the same sketch. What cannot be
+    /// described scores minus infinity.
+    pub fn score(
+        &mut self,
+        candidates: &[Candidate],
+        predict: &dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError>,
+    ) -> Result<Vec<f32>, CostError> {
+        let mut out = vec![f32::NEG_INFINITY; candidates.len()];
+        for sketch in 0..self.sketches.len() {
+            let mine: Vec<usize> = (0..candidates.len()).filter(|c| candidates[*c].sketch == sketch).collect();
+            for chunk in mine.chunks(CHUNK) {
+                let batch: Vec<&Candidate> = chunk.iter().map(|c| &candidates[*c]).collect();
+                let data = self.eval(sketch, &batch);
+                let rows = self.sketches[sketch].program.rows();
+                if data.is_empty() || rows == 0 {
+                    continue;
+                }
+                let features = Matrix::new(rows * chunk.len(), data.len() / (rows * chunk.len()), data)?;
+                let offsets: Vec<usize> = (0..=chunk.len()).map(|c| c * rows).collect();
+                let scores = predict(&Batch { features: &features, offsets: &offsets })?;
+                chunk.iter().zip(scores).for_each(|(c, score)| out[*c] = score);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Scores the nodes of each candidate: the scores of its rows, added up by node.
+    pub fn score_nodes(
+        &mut self,
+        candidates: &[Candidate],
+        predict: &dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError>,
+    ) -> Result<Vec<Vec<f32>>, CostError> {
+        let (features, offsets) = self.rows(candidates)?;
+        let each: Vec<usize> = (0..=features.rows()).collect();
+        let scores = predict(&Batch { features: &features, offsets: &each })?;
+        let nodes = |(candidate, range): (&Candidate, &[usize])| {
+            let Some(sketch) = self.sketches.get(candidate.sketch).filter(|s| !s.nodes.is_empty()) else {
+                return Vec::new();
+            };
+            let mut sums = vec![0.0; sketch.count];
+            for (score, node) in scores[range[0]..range[1]].iter().zip(&sketch.nodes) {
+                if let Some(sum) = sums.get_mut(*node) {
+                    *sum += score;
+                }
+            }
+            sums
+        };
+        Ok(candidates.iter().zip(offsets.windows(2)).map(nodes).collect())
+    }
+
+    /// The rows of candidates of one sketch; empty when one of them is not of it.
+    fn eval(&mut self, sketch: usize, candidates: &[&Candidate]) -> Vec<f32> {
+        let Some(SketchFeatures { program, .. }) = self.sketches.get(sketch) else { return Vec::new() };
+        let knobs = program.knobs().len();
+        if candidates.iter().any(|c| c.values.len() != knobs) {
+            return Vec::new();
+        }
+        self.points.clear();
+        self.points.extend(candidates.iter().flat_map(|c| c.values.iter().map(|v| *v as f64)));
+        let mut out = vec![0.0; candidates.len() * program.rows() * program.width()];
+        program.eval_batch(&self.points, candidates.len(), &mut out, &mut self.scratch);
+        out
+    }
+}
+
+/// The node a store belongs to: the stage it is named after, up to suffixes such as `.local`; none (past the end) when
+/// no stage matches.
+fn node_of<'a>(buffer: &str, stages: impl Iterator<Item = &'a str>) -> usize {
+    let matches = |stage: &str| match buffer.strip_prefix(stage) {
+        Some(rest) => rest.is_empty() || rest.starts_with('.'),
+        None => false,
+    };
+    stages
+        .enumerate()
+        .filter(|(_, stage)| matches(stage))
+        .max_by_key(|(_, stage)| stage.len())
+        .map_or(usize::MAX, |(node, _)| node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_belong_to_the_longest_stage_they_are_named_after() {
+        let stages = || ["conv", "conv.pad", "relu"].into_iter();
+        assert_eq!(node_of("conv", stages()), 0);
+        assert_eq!(node_of("conv.local", stages()), 0);
+        assert_eq!(node_of("conv.pad", stages()), 1);
+        assert_eq!(node_of("conv2", stages()), usize::MAX);
+    }
+}

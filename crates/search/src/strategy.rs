@@ -1,0 +1,18 @@
+//! The interface of all strategies: ask for candidates, tell what they measured.
+
+use crate::{Candidate, Sample};
+
+/// A search. Deterministic: the same seed and the same answers give the same questions.
+///
+/// No candidate is proposed twice, nor one that has been told about; telling the samples of an earlier run
+/// therefore resumes it.
+pub trait Strategy {
+    /// The name, as on the command line.
+    fn name(&self) -> &str;
+
+    /// Up to `n` new legal candidates; fewer when the space has no more of them, none when it is exhausted.
+    fn ask(&mut self, n: usize) -> Vec<Candidate>;
+
+    /// Reports measurements, asked for or not.
+    fn tell(&mut self, samples: &[Sample]);
+}
