@@ -25,6 +25,9 @@ pub struct Sampling {
     pub cold_caches: bool,
     /// Rejects samples taken while the core was slow.
     pub gate: Option<Gate>,
+    /// A kernel that needs more seconds than this in the warm-up is not sampled further: its fastest warm-up run is the
+    /// only sample. Saves a search the time for candidates that cannot win.
+    pub slower_than: Option<f64>,
 }
 
 impl Default for Sampling {
@@ -38,6 +41,7 @@ impl Default for Sampling {
             target_spread: 0.02,
             cold_caches: false,
             gate: None,
+            slower_than: None,
         }
     }
 }
@@ -51,6 +55,7 @@ impl Sampling {
             sample_seconds: finite(self.sample_seconds),
             budget_seconds: finite(self.budget_seconds),
             target_spread: finite(self.target_spread),
+            slower_than: self.slower_than.filter(|s| s.is_finite()),
             gate: self.gate.as_ref().map(|gate| Gate {
                 min_fraction: finite(gate.min_fraction),
                 reference: gate.reference.filter(|r| r.is_finite()),
@@ -99,6 +104,8 @@ pub enum Stop {
     Count,
     /// The time was used up.
     Budget,
+    /// The kernel is slower than [`Sampling::slower_than`].
+    Slow,
 }
 
 /// The samples of one kernel. There is always at least one.
@@ -157,6 +164,10 @@ pub fn sample(settings: &Sampling, device: &mut impl Device) -> Samples {
     let start = device.now();
     let deadline = start + settings.budget_seconds;
     let once = warm_up(settings, device, start);
+    if settings.slower_than.is_some_and(|limit| once > limit) {
+        let (seconds, probes) = (vec![once], Vec::new());
+        return Samples { seconds, inner: 1, probes, rejected: 0, gate_gave_up: false, stop: Stop::Slow };
+    }
     let inner = if settings.cold_caches { 1 } else { repeats(settings.sample_seconds, once) };
     let mut gate = settings.gate.clone().map(OpenGate::new);
     let mut samples = Samples {
@@ -338,6 +349,16 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_that_cannot_win_is_not_sampled() {
+        let mut device = script(|_| 3e-3, |_| 1.0);
+        let samples = sample(&Sampling { slower_than: Some(2e-3), ..Sampling::default() }, &mut device);
+        assert_eq!((samples.stop, samples.seconds.len()), (Stop::Slow, 1));
+        assert_eq!(device.calls, [1]);
+        let samples = sample(&Sampling { slower_than: Some(4e-3), ..Sampling::default() }, &mut device);
+        assert_eq!(samples.stop, Stop::Settled);
+    }
+
+    #[test]
     fn cold_samples_are_single_runs_after_a_flush() {
         let mut device = script(|_| 2e-6, |_| 1.0);
         let settings = Sampling { cold_caches: true, ..Sampling::default() };
@@ -402,12 +423,13 @@ mod tests {
             budget_seconds: f64::INFINITY,
             target_spread: f64::NAN,
             gate: Some(gate),
+            slower_than: Some(f64::INFINITY),
             ..Sampling::default()
         };
         let sent = settings.finite();
         let received: Sampling = serde_json::from_str(&serde_json::to_string(&sent).unwrap()).unwrap();
         assert_eq!(received, sent);
-        assert!(received.budget_seconds > 1e9);
+        assert!(received.budget_seconds > 1e9 && received.slower_than.is_none());
         assert_eq!((received.target_spread, received.gate.unwrap().reference), (0.0, None));
         assert_eq!(Sampling::default().finite(), Sampling::default());
     }

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use talweg::{BenchOptions, Operator, OperatorError, Report, ScheduleSource, bench_operator};
-use talweg_ir::Dag;
 use talweg_ops::Spec;
 use talweg_target::Target;
 
-use super::{Failure, operator_help, print};
+use super::{Failure, check_memory, check_threads, operator_help, print};
 
 /// Arguments of `talweg op`.
 #[derive(Args)]
@@ -57,13 +56,7 @@ enum Emit {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    if arguments.threads == 0 || arguments.threads > cores {
-        return Err(Failure::input(format!(
-            "--threads {} is not possible here; give a number from 1 to {cores}, the cores this process may use",
-            arguments.threads
-        )));
-    }
+    check_threads(arguments.threads)?;
     if !(0.001..=3600.0).contains(&arguments.budget) {
         return Err(Failure::input(format!(
             "--budget {} is not possible; give a number of seconds from 0.001 to 3600",
@@ -96,32 +89,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return print(&format!("{text}\n"));
     }
     print(&readable(&report, &arguments.schedule))
-}
-
-/// Refuses operators whose tensors do not fit into memory, rather than being killed for them later.
-fn check_memory(dag: &Dag) -> Result<(), String> {
-    let bytes =
-        |shape: Vec<i64>, element: usize| shape.iter().map(|e| *e as f64).product::<f64>() * element as f64;
-    let tensors = dag.tensors.iter().map(|t| bytes(t.const_shape().unwrap_or_default(), t.dtype.bytes()));
-    // The interpreter, the shared memory and the worker each have their own.
-    let needed = 3.0 * tensors.sum::<f64>();
-    let gib = |b: f64| b / f64::from(1 << 30);
-    match available_memory(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()) {
-        Some(available) if needed > available => Err(format!(
-            "checking and timing `{}` takes about {:.1} GiB of memory, and {:.1} GiB are available; make it smaller",
-            dag.name,
-            gib(needed),
-            gib(available)
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Bytes that can be had without swapping, from `/proc/meminfo`.
-fn available_memory(meminfo: &str) -> Option<f64> {
-    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024.0)
 }
 
 fn emitted(operator: &Operator, target: &Target, emit: Emit) -> Result<String, Failure> {
