@@ -37,7 +37,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let n = 1024;
     rate("drawn", n, best_of(3, || (0..n).for_each(|_| drop(domain.sample(&mut rng)))));
     rate("mutated", n, best_of(3, || candidates[..n].iter().for_each(|c| drop(domain.mutate(c, &mut rng)))));
-    rate("one knob redrawn", n, best_of(3, || candidates[..n].iter().for_each(|c| drop(domain.reroll(c, &mut rng)))));
+    rate(
+        "one knob redrawn",
+        n,
+        best_of(3, || candidates[..n].iter().for_each(|c| drop(domain.reroll(c, &mut rng)))),
+    );
     let nodes = [0.5f32, 0.5];
     let cross = |pair: &[Candidate], rng: &mut Rng| {
         drop(domain.crossover_by_node((&pair[0], &nodes), (&pair[1], &nodes), rng));
@@ -47,20 +51,29 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .filter_map(|_| domain.sample(&mut rng))
         .map(|c| Sample::new(c.clone(), device.measure(&space, &c)))
         .collect();
-    rate("measured on the device", 64, best_of(3, || {
-        let _ = candidates[..64].iter().map(|c| device.measure(&space, c).speed()).sum::<f64>();
-    }));
+    rate(
+        "measured on the device",
+        64,
+        best_of(3, || {
+            let _ = candidates[..64].iter().map(|c| device.measure(&space, c).speed()).sum::<f64>();
+        }),
+    );
 
     for (name, kind, model) in [
         ("ansor", Features::Stores, SharedModel::ansor(1)),
-        ("autotvm", Features::Buffers, SharedModel::autotvm(None, 1)),
+        ("autotvm", Features::Stores, SharedModel::autotvm(None, 1)),
+        ("autotvm, relations", Features::Buffers, SharedModel::autotvm(None, 1)),
     ] {
         let start = Instant::now();
         let mut scorer = ModelScorer::new(&space, &target, kind, model, 0)?;
         println!("{name}: features compiled in {:.3} s", start.elapsed().as_secs_f64());
         let start = Instant::now();
         scorer.learn(&measured);
-        println!("{name}: model fitted on {} samples in {:.3} s", measured.len(), start.elapsed().as_secs_f64());
+        println!(
+            "{name}: model fitted on {} samples in {:.3} s",
+            measured.len(),
+            start.elapsed().as_secs_f64()
+        );
         let seconds = best_of(5, || drop(scorer.score(&candidates)));
         rate(&format!("{name}: scored"), candidates.len(), seconds);
     }

@@ -25,6 +25,8 @@ pub struct AnnealingParams {
     pub diversity: f32,
     /// How many times more candidates than a plan needs diversity chooses from.
     pub pool: usize,
+    /// Random candidates among which a model of other tasks alone chooses the first plan.
+    pub seeds: usize,
 }
 
 impl Default for AnnealingParams {
@@ -38,6 +40,7 @@ impl Default for AnnealingParams {
             random: 0.05,
             diversity: 0.02,
             pool: 2,
+            seeds: 2048,
         }
     }
 }
@@ -92,7 +95,8 @@ impl Annealing {
         let size = self.params.plan.max(1);
         if self.scorer.is_trained() {
             let random = (size as f64 * self.params.random).round() as usize;
-            let pool = self.anneal(size * self.params.pool.max(1));
+            let capacity = size * self.params.pool.max(1);
+            let pool = if self.scorer.is_borrowed() { self.seed(capacity) } else { self.anneal(capacity) };
             let chosen = diversity::choose(pool, size.saturating_sub(random), self.params.diversity);
             for candidate in chosen {
                 if self.history.propose(&candidate) {
@@ -102,6 +106,16 @@ impl Annealing {
         }
         let missing = size.saturating_sub(self.queue.len());
         self.queue.extend(self.history.draw(&*self.domain, missing, &mut self.rng));
+    }
+
+    /// The best of many random candidates, best first.
+    fn seed(&mut self, capacity: usize) -> Vec<Scored> {
+        let mut pool = Pool::new(capacity);
+        let drawn: Vec<Candidate> =
+            (0..self.params.seeds).filter_map(|_| self.domain.sample(&mut self.rng)).collect();
+        let scores = self.scorer.score(&drawn);
+        self.offer(&mut pool, &drawn, &scores);
+        pool.into_best()
     }
 
     /// Lets the chains walk; the best unseen candidates they met, best first.

@@ -163,13 +163,7 @@ impl<'a> Walk<'a> {
         out
     }
 
-    fn store(
-        &mut self,
-        target: Access<'_>,
-        value: &Scalar,
-        is_update: bool,
-        runs: f64,
-    ) {
+    fn store(&mut self, target: Access<'_>, value: &Scalar, is_update: bool, runs: f64) {
         let reads = value.reads();
         let mut accesses: Vec<Access<'_>> = vec![target];
         accesses.extend(reads.iter().map(|(buffer, indices)| (*buffer, indices.as_slice())));
@@ -196,7 +190,8 @@ impl<'a> Walk<'a> {
         let is_inside = |l: &Open<'_>| matches!(l.kind, LoopKind::Unroll | LoopKind::Vectorize);
         let tile = self.loops.len() - self.loops.iter().rev().take_while(|l| is_inside(l)).count();
         let body: f64 = self.loops[tile..].iter().map(|l| l.extent as f64).product();
-        let vector = self.loops[tile..].iter().rposition(|l| l.kind == LoopKind::Vectorize).map(|at| tile + at);
+        let vector =
+            self.loops[tile..].iter().rposition(|l| l.kind == LoopKind::Vectorize).map(|at| tile + at);
         let length = vector.map_or(1.0, |at| self.loops[at].extent as f64);
         // Instructions of the tile for each element of a vector loop's rows.
         let per_row = vector.map_or(1.0, |_| (length / lanes).ceil());
@@ -212,7 +207,11 @@ impl<'a> Walk<'a> {
             })
             .sum();
         // Accumulators stay in registers while the loop around the tile does not change them and they fit.
-        let results = if stride(&accesses[0]) > 1.0 { body } else { (footprint(accesses[0].1, &ranges[tile]) / lanes).ceil() };
+        let results = if stride(&accesses[0]) > 1.0 {
+            body
+        } else {
+            (footprint(accesses[0].1, &ranges[tile]) / lanes).ceil()
+        };
         let registers = f64::from(target.vector_registers) - 2.0;
         let is_kept = tile
             .checked_sub(1)
@@ -264,15 +263,20 @@ impl<'a> Walk<'a> {
         let sizes: Vec<Vec<f64>> =
             (0..=levels).map(|level| accesses.iter().map(|a| bytes(a, level)).collect()).collect();
         let mut out = [0.0; 3];
-        let inner = |level: usize| self.loops[level..].iter().map(|l| l.extent as f64).product::<f64>().max(1.0);
+        let inner =
+            |level: usize| self.loops[level..].iter().map(|l| l.extent as f64).product::<f64>().max(1.0);
         for (cache, capacity) in [target.l1d, target.l2, target.l3].into_iter().enumerate() {
             let fits = |level: &usize| sizes[*level].iter().sum::<f64>() <= 0.6 * capacity as f64;
             let level = (0..=levels).find(fits).unwrap_or(levels);
             let visits = runs / inner(level);
-            let traffic: f64 = accesses.iter().zip(&sizes[level]).map(|(access, size)| {
-                let is_scratch = self.nest.buffer(access.0).role == Role::Local;
-                if is_scratch && level > 0 { 0.0 } else { visits * size }
-            }).sum();
+            let traffic: f64 = accesses
+                .iter()
+                .zip(&sizes[level])
+                .map(|(access, size)| {
+                    let is_scratch = self.nest.buffer(access.0).role == Role::Local;
+                    if is_scratch && level > 0 { 0.0 } else { visits * size }
+                })
+                .sum();
             out[cache] = traffic / BANDWIDTH[cache];
         }
         out
@@ -299,4 +303,61 @@ fn operations(value: &Scalar) -> f64 {
         _ => {}
     });
     f64::max(count, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use talweg_ops::Spec;
+    use talweg_target::Isa;
+
+    fn space() -> (Space, Target) {
+        let target = Target::generic(Isa::Avx512);
+        let dag = Spec::parse("matmul:m=256,n=256,k=256").expect("an operator").build().expect("a legal one");
+        (Space::of(&dag, &target), target)
+    }
+
+    #[test]
+    fn no_candidate_is_faster_than_the_machine() {
+        let (space, target) = space();
+        let device = SimulatedDevice::new(target);
+        let mut rng = Rng::new(1);
+        let peak = 256f64.powi(3) / (16.0 * 2.0) * CYCLE;
+        for _ in 0..200 {
+            let seconds = device.measure(&space, &space.sample(&mut rng)).seconds().expect("a time");
+            assert!((peak..1000.0 * peak).contains(&seconds), "{seconds} {peak}");
+        }
+    }
+
+    #[test]
+    fn noise_belongs_to_the_candidate_and_the_seed() {
+        let (space, target) = space();
+        let candidate = space.sample(&mut Rng::new(2));
+        let exact = SimulatedDevice::new(target);
+        let noisy = |seed| exact.clone().with_noise(0.05, seed).measure(&space, &candidate);
+        assert_eq!(noisy(1), noisy(1));
+        assert_ne!(noisy(1), noisy(2));
+        let ratio = noisy(1).speed() / exact.measure(&space, &candidate).speed();
+        assert!((0.7..1.4).contains(&ratio) && ratio != 1.0, "{ratio}");
+    }
+
+    #[test]
+    fn strangers_fail() {
+        let (space, target) = space();
+        let stranger = Candidate { sketch: 0, values: vec![] };
+        assert_eq!(SimulatedDevice::new(target).measure(&space, &stranger), Outcome::Failed);
+    }
+
+    #[test]
+    fn threads_help_large_work() {
+        let (space, target) = space();
+        let (one, four) =
+            (SimulatedDevice::new(target.clone()), SimulatedDevice::new(target).with_threads(4));
+        let mut rng = Rng::new(3);
+        let drawn: Vec<Candidate> = (0..50).map(|_| space.sample(&mut rng)).collect();
+        let best = |device: &SimulatedDevice| {
+            drawn.iter().map(|c| device.measure(&space, c).speed()).fold(0.0, f64::max)
+        };
+        assert!(best(&four) > 2.0 * best(&one));
+    }
 }

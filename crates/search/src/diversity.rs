@@ -12,7 +12,8 @@ pub fn choose(pool: Vec<Scored>, n: usize, alpha: f32) -> Vec<Candidate> {
     let low = finite().fold(f32::INFINITY, f32::min);
     let range = (finite().fold(f32::NEG_INFINITY, f32::max) - low).max(f32::MIN_POSITIVE);
     let scale = |score: f32| if score.is_finite() { (score - low) / range } else { 0.0 };
-    let mut rest: Vec<(f32, Candidate)> = pool.iter().map(|s| (scale(s.score), s.candidate.clone())).collect();
+    let mut rest: Vec<(f32, Candidate)> =
+        pool.iter().map(|s| (scale(s.score), s.candidate.clone())).collect();
     let mut covered = HashSet::new();
     let mut out = Vec::new();
     while out.len() < n && !rest.is_empty() {

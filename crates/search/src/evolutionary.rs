@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::pool::{Pool, Scored};
-use crate::{Candidate, Domain, Rng, Sample, Scorer, Strategy, history::History};
+use crate::{Candidate, Domain, Rng, Sample, Scorer, Strategy, diversity, history::History};
 
 /// Parameters of [`Evolutionary`].
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,11 @@ pub struct EvolutionaryParams {
     pub epsilon: f64,
     /// Candidates of one round.
     pub round: usize,
+    /// What a newly covered knob value is worth when a round is chosen, in units of the score range of the pool; 0 is
+    /// Ansor's choice, the best scores alone.
+    pub diversity: f32,
+    /// How many times more candidates than a round needs diversity chooses from.
+    pub pool: usize,
 }
 
 impl Default for EvolutionaryParams {
@@ -32,6 +37,8 @@ impl Default for EvolutionaryParams {
             measured: 0.2,
             epsilon: 0.05,
             round: 64,
+            diversity: 0.0,
+            pool: 2,
         }
     }
 }
@@ -84,9 +91,10 @@ impl Evolutionary {
         let size = self.params.round.max(1);
         if self.scorer.is_trained() {
             let random = (size as f64 * self.params.epsilon).round() as usize;
-            for best in self.evolve(size.saturating_sub(random)) {
-                if self.history.propose(&best.candidate) {
-                    self.queue.push_back(best.candidate);
+            let best = self.evolve(size * self.params.pool.max(1));
+            for candidate in diversity::choose(best, size.saturating_sub(random), self.params.diversity) {
+                if self.history.propose(&candidate) {
+                    self.queue.push_back(candidate);
                 }
             }
         }

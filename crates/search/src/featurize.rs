@@ -85,7 +85,8 @@ impl SpaceFeatures {
     ) -> Result<Vec<f32>, CostError> {
         let mut out = vec![f32::NEG_INFINITY; candidates.len()];
         for sketch in 0..self.sketches.len() {
-            let mine: Vec<usize> = (0..candidates.len()).filter(|c| candidates[*c].sketch == sketch).collect();
+            let mine: Vec<usize> =
+                (0..candidates.len()).filter(|c| candidates[*c].sketch == sketch).collect();
             for chunk in mine.chunks(CHUNK) {
                 let batch: Vec<&Candidate> = chunk.iter().map(|c| &candidates[*c]).collect();
                 let data = self.eval(sketch, &batch);

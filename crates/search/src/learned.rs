@@ -33,8 +33,10 @@ impl SharedModel {
     }
 
     /// Ansor's: trees with weighted squared loss on sums of stores. Scores are random for the first round.
+    ///
+    /// Trees are shallower than Ansor's: of the few hundred samples a short search has, deeper ones learn by heart.
     pub fn ansor(seed: u64) -> SharedModel {
-        let params = Params { seed, ..Params::ansor() };
+        let params = Params { seed, max_depth: 6, ..Params::ansor() };
         SharedModel::new(Box::new(BoostedModel::new(Loss::SummedSquares { floor: 0.0 }, params, 1)), 64)
     }
 
@@ -104,7 +106,10 @@ impl ModelScorer {
     /// Runs a prediction; random numbers and a note of the error when the model cannot give one.
     fn predict<T>(
         &mut self,
-        run: impl FnOnce(&mut SpaceFeatures, &dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError>) -> Result<T, CostError>,
+        run: impl FnOnce(
+            &mut SpaceFeatures,
+            &dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError>,
+        ) -> Result<T, CostError>,
     ) -> Option<T> {
         let mut inner = self.model.lock();
         if !inner.is_trained {
@@ -142,5 +147,10 @@ impl Scorer for ModelScorer {
 
     fn is_trained(&self) -> bool {
         self.model.lock().is_trained
+    }
+
+    fn is_borrowed(&self) -> bool {
+        let inner = self.model.lock();
+        inner.is_trained && inner.samples.is_empty()
     }
 }

@@ -49,7 +49,9 @@ mod tests {
     #[test]
     fn failures_have_no_time_and_no_speed() {
         assert_eq!(Outcome::Seconds(0.5).speed(), 2.0);
-        for bad in [Outcome::Failed, Outcome::Seconds(f64::NAN), Outcome::Seconds(0.0), Outcome::Seconds(-1.0)] {
+        for bad in
+            [Outcome::Failed, Outcome::Seconds(f64::NAN), Outcome::Seconds(0.0), Outcome::Seconds(-1.0)]
+        {
             assert_eq!((bad.seconds(), bad.speed()), (None, 0.0), "{bad:?}");
         }
     }

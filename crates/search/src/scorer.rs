@@ -18,6 +18,12 @@ pub trait Scorer {
 
     /// Whether scores mean anything yet.
     fn is_trained(&self) -> bool;
+
+    /// Whether all it knows comes from other tasks: good enough to choose among random candidates, not to be followed
+    /// to where none of them are.
+    fn is_borrowed(&self) -> bool {
+        false
+    }
 }
 
 /// Scores at random, and never learns: what model-guided strategies are compared with.

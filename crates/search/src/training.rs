@@ -24,7 +24,12 @@ impl TrainingSet {
     }
 
     /// Adds samples of a task, described by the features of its space.
-    pub fn add(&mut self, features: &mut SpaceFeatures, task: u32, samples: &[Sample]) -> Result<(), CostError> {
+    pub fn add(
+        &mut self,
+        features: &mut SpaceFeatures,
+        task: u32,
+        samples: &[Sample],
+    ) -> Result<(), CostError> {
         let candidates: Vec<_> = samples.iter().map(|s| s.candidate.clone()).collect();
         let (rows, offsets) = features.rows(&candidates)?;
         let outcomes: Vec<Outcome> = samples.iter().map(|s| s.outcome).collect();
@@ -134,7 +139,10 @@ mod tests {
     fn rows_that_do_not_fit_are_refused() {
         let mut set = set();
         let wide = Matrix::new(1, 2, vec![0.0; 2]).expect("two numbers");
-        assert!(matches!(set.add_rows(&wide, &[0, 1], 0, &[Outcome::Failed]), Err(CostError::Columns { .. })));
+        assert!(matches!(
+            set.add_rows(&wide, &[0, 1], 0, &[Outcome::Failed]),
+            Err(CostError::Columns { .. })
+        ));
         let one = Matrix::new(1, 1, vec![0.0]).expect("one number");
         assert!(matches!(set.add_rows(&one, &[0, 1], 0, &[]), Err(CostError::Shape { .. })));
         assert_eq!(set.len(), 4);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use talweg_search::testing::{Lattice, NodeScores, Oracle};
 use talweg_search::{
-    Annealing, AnnealingParams, Candidate, Domain, Evolutionary, EvolutionaryParams, Genetic, GeneticParams, Grid,
-    Outcome, Random, RandomScorer, Sample, Scorer, Strategy,
+    Annealing, AnnealingParams, Candidate, Domain, Evolutionary, EvolutionaryParams, Genetic, GeneticParams,
+    Grid, Outcome, Random, RandomScorer, Sample, Scorer, Strategy,
 };
 
 /// How fast a candidate is: best where every knob of an axis is the square root of its extent, and in sketch 1.
@@ -61,7 +61,8 @@ fn run(
         if asked.is_empty() {
             break;
         }
-        let told: Vec<Sample> = asked.into_iter().map(|c| (device(&c), c)).map(|(o, c)| Sample::new(c, o)).collect();
+        let told: Vec<Sample> =
+            asked.into_iter().map(|c| (device(&c), c)).map(|(o, c)| Sample::new(c, o)).collect();
         strategy.tell(&told);
         samples.extend(told);
     }
@@ -133,7 +134,12 @@ fn empty_and_single_spaces_end() {
     for (lattice, count) in [(empty, 0), (single, 1)] {
         let domain: Arc<dyn Domain> = Arc::new(lattice);
         for mut strategy in strategies(&domain, 2) {
-            assert_eq!(run(&mut *strategy, 10, 3, |_| Outcome::Seconds(1.0)).len(), count, "{}", strategy.name());
+            assert_eq!(
+                run(&mut *strategy, 10, 3, |_| Outcome::Seconds(1.0)).len(),
+                count,
+                "{}",
+                strategy.name()
+            );
         }
     }
 }
@@ -188,6 +194,7 @@ fn crossover_by_node_takes_the_better_node() {
     let lattice = Lattice::tiles(64);
     let candidate = |values: [i64; 4]| Candidate { sketch: 1, values: values.to_vec() };
     let (a, b) = (candidate([8, 4, 1, 1]), candidate([1, 1, 8, 4]));
-    let child = lattice.crossover_by_node((&a, &speed(&a)), (&b, &speed(&b)), &mut talweg_search::Rng::new(0));
+    let child =
+        lattice.crossover_by_node((&a, &speed(&a)), (&b, &speed(&b)), &mut talweg_search::Rng::new(0));
     assert_eq!(child, Some(candidate([8, 4, 8, 4])));
 }

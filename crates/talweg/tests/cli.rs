@@ -138,7 +138,10 @@ fn schedules_that_do_not_parse_or_are_illegal_are_refused() {
         ("inline\n", &["line 1", "inline STAGE"]),
         ("bind matmul i thread.w\n", &["line 1", "`thread.w` is no thread axis"]),
         ("split nothing i [4]\n", &["step `split nothing i [4]`", "no tensor `nothing`", "matmul"]),
-        ("split matmul q [4]\n", &["step `split matmul q [4]`", "no loop `q`", "i, j, k"]),
+        (
+            "split matmul q [4]\n",
+            &["step `split matmul q [4]`", "no loop `q`", "its loops are `i`, `j`, `k`"],
+        ),
         ("parallel matmul k\n", &["step `parallel matmul k`", "rfactor"]),
         ("split matmul i [$t]\n", &["`t`", "substitute"]),
         ("split matmul i [0]\n", &["step `split matmul i [0]`"]),

@@ -145,8 +145,11 @@ impl Placement {
             let mut parts = Vec::new();
             walk.parts(walk.root(kind, at), &Expr::int(1), &mut parts);
             for p in &mut parts {
-                // A factor larger than the box never runs further than the box.
-                p.extent = p.extent.min(tile.ceil_div(&p.stride));
+                // A loop with a factor larger than the box never runs further than the box. A share of a fused loop
+                // does; a condition inside the loop holds it back.
+                if p.value == Expr::sym(&p.symbol) {
+                    p.extent = p.extent.min(tile.ceil_div(&p.stride));
+                }
             }
             self.register(&parts);
             let placed_axis =
