@@ -16,6 +16,13 @@ pub enum ScheduleSource {
     Default,
     /// A trace in a file.
     File(PathBuf),
+    /// A trace at hand, for example a stored winner.
+    Text {
+        /// What messages call it.
+        name: String,
+        /// The steps.
+        text: String,
+    },
 }
 
 impl ScheduleSource {
@@ -83,6 +90,7 @@ impl Operator {
                     .map_err(|source| OperatorError::Unreadable { path: path.clone(), source })?;
                 (path.display().to_string(), Trace::parse(&text))
             }
+            ScheduleSource::Text { name, text } => (name.clone(), Trace::parse(text)),
         };
         let wrong = |source| OperatorError::Schedule { name: name.clone(), source };
         let trace = trace.map_err(wrong)?;

@@ -163,7 +163,13 @@ impl Ingredients<'_> {
                 return Ok(Search { strategy: Box::new(strategy), model: Some(model) });
             }
             StrategyKind::AutoTvm if self.model.is_none() => {
-                return plain(Box::new(talweg_search::autotvm(space, target, self.global, seed)?));
+                return plain(Box::new(talweg_search::autotvm(
+                    space,
+                    target,
+                    Features::Stores,
+                    self.global,
+                    seed,
+                )?));
             }
             _ => {}
         }

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use talweg_db::{Database, DbError, PruneOptions, TargetKey, TaskKey};
+use talweg_db::{Best, Database, DbError, PruneOptions, TargetKey, TaskKey};
+use talweg_ir::Dag;
 use talweg_ops::Spec;
 use talweg_target::Target;
 use talweg_tuner::records::task_key;
@@ -86,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.verb {
         Verb::Ls => list(&existing()?),
         Verb::Stats => stats(&existing()?),
-        Verb::Best { spec, threads } => best(&existing()?, spec, *threads),
+        Verb::Best { spec, threads } => best(&arguments.db, spec, *threads),
         Verb::Export { file } => export(&existing()?, file.as_ref()),
         Verb::Import { file } => {
             let opened = File::open(file).map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
@@ -121,9 +122,17 @@ fn added(records: u64, duplicates: u64, bests: u64) -> String {
     format!("{records} records added, {duplicates} were there already, {bests} winners\n")
 }
 
-/// The first line of a task's text: its name.
-fn title(task: &TaskKey) -> &str {
-    task.text.lines().next().unwrap_or_default()
+/// A task in one line: its name and the shapes of what goes in and out.
+fn title(task: &TaskKey) -> String {
+    let Ok(dag) = Dag::parse(&task.text) else {
+        return task.text.lines().next().unwrap_or_default().to_string();
+    };
+    let outside = dag.tensors.iter().filter(|t| t.output || t.compute().is_none());
+    let shapes = outside.map(|t| {
+        let shape = t.const_shape().unwrap_or_default();
+        format!("{}[{}]", t.name, shape.iter().map(i64::to_string).collect::<Vec<_>>().join(","))
+    });
+    format!("{} {}", dag.name, shapes.collect::<Vec<_>>().join(" "))
 }
 
 fn list(db: &Database) -> Result<(), Failure> {
@@ -171,18 +180,24 @@ fn stats(db: &Database) -> Result<(), Failure> {
     print(&out)
 }
 
-fn best(db: &Database, spec: &str, threads: usize) -> Result<(), Failure> {
-    check_threads(threads)?;
-    let spec = Spec::parse(spec).map_err(Failure::input)?;
+/// The stored winner of an operator on this machine.
+pub fn stored_winner(path: &Path, spec: &Spec, threads: usize) -> Result<Best, Failure> {
+    let db = Database::open_existing(path).map_err(refused)?;
     let key = task_key(&spec.build().map_err(Failure::input)?);
     let target = TargetKey::new(Target::host().fingerprint());
     let found = db.best(&key, &target, threads as u32).map_err(refused)?;
-    let best = found.ok_or_else(|| {
+    found.ok_or_else(|| {
         Failure::input(format!(
-            "{}: no winner of `{spec}` with {threads} threads on this machine; run `talweg tune {spec}` first",
-            db.path().display()
+            "{}: no winner of `{spec}` with --threads {threads} on this machine; run `talweg tune {spec}` first",
+            path.display()
         ))
-    })?;
+    })
+}
+
+fn best(path: &Path, spec: &str, threads: usize) -> Result<(), Failure> {
+    check_threads(threads)?;
+    let spec = Spec::parse(spec).map_err(Failure::input)?;
+    let best = stored_winner(path, &spec, threads)?;
     let seconds = best.default_seconds / best.ab_ratio;
     print(&format!(
         "# {spec}\n# {:.2} us, the default {:.2} us ({:.2}x), largest relative error {:.1e}, by {}, record {}\n{}",

@@ -1,6 +1,7 @@
 //! `talweg op`: build, check and time one operator.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -8,7 +9,7 @@ use talweg::{BenchOptions, Operator, OperatorError, Report, ScheduleSource, benc
 use talweg_ops::Spec;
 use talweg_target::Target;
 
-use super::{Failure, check_memory, check_threads, operator_help, print};
+use super::{DEFAULT_DB, Failure, check_memory, check_threads, db, operator_help, print};
 
 /// Arguments of `talweg op`.
 #[derive(Args)]
@@ -16,9 +17,12 @@ use super::{Failure, check_memory, check_threads, operator_help, print};
 pub struct Arguments {
     /// The operator and its sizes, for example `matmul:m=1024,n=1024,k=1024`.
     spec: String,
-    /// `default` for the analytic default, or a file with one step a line.
-    #[arg(long, value_name = "default|FILE", default_value = "default")]
+    /// `default` for the analytic default, `best` for the stored winner of tuning, or a file with one step a line.
+    #[arg(long, value_name = "default|best|FILE", default_value = "default")]
     schedule: String,
+    /// The tuning database, for `--schedule best`.
+    #[arg(long, default_value = DEFAULT_DB, value_name = "FILE")]
+    db: PathBuf,
     /// Threads of the operator's parallel loops.
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
@@ -70,10 +74,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         })?;
     }
     let spec = Spec::parse(&arguments.spec).map_err(Failure::input)?;
-    let operator =
-        Operator::new(spec, &ScheduleSource::parse(&arguments.schedule), &target).map_err(|e| {
-            if matches!(e, OperatorError::Illegal(_)) { Failure::work(e) } else { Failure::input(e) }
-        })?;
+    let source = match arguments.schedule.as_str() {
+        "best" => {
+            let text = db::stored_winner(&arguments.db, &spec, arguments.threads)?.record.trace;
+            ScheduleSource::Text { name: "best".into(), text }
+        }
+        other => ScheduleSource::parse(other),
+    };
+    let operator = Operator::new(spec, &source, &target).map_err(|e| {
+        if matches!(e, OperatorError::Illegal(_)) { Failure::work(e) } else { Failure::input(e) }
+    })?;
     if let Some(emit) = arguments.emit {
         return print(&emitted(&operator, &target, emit)?);
     }
