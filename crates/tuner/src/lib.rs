@@ -34,7 +34,7 @@ pub mod tuner;
 pub use error::TuneError;
 pub use event::Event;
 pub use options::{TaskSpec, TuneOptions};
-pub use report::{FailureGroup, StopReason, TaskReport, TuneReport};
+pub use report::{FailureGroup, Phases, StopReason, TaskReport, TuneReport};
 pub use runner::{Runner, Simulated, Workers};
 pub use strategy::{ModelKind, StrategyKind};
 pub use talweg_search::objective::Objective;

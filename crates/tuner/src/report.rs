@@ -75,6 +75,23 @@ pub struct TaskReport {
     pub curve: Vec<(f64, f64)>,
 }
 
+/// Where the time of a run went, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Phases {
+    /// Spaces, references and default schedules.
+    pub prepare: f64,
+    /// Strategies and their models.
+    pub search: f64,
+    /// Compiling candidates.
+    pub build: f64,
+    /// Checking and timing candidates.
+    pub measure: f64,
+    /// The database.
+    pub store: f64,
+    /// The finals.
+    pub finals: f64,
+}
+
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TuneReport {
@@ -88,4 +105,6 @@ pub struct TuneReport {
     pub reason: StopReason,
     /// The strategy.
     pub strategy: String,
+    /// Where the time went.
+    pub phases: Phases,
 }

@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::finals::{Finalist, Verdict, compare};
 use crate::options::{TaskSpec, TuneOptions};
 use crate::records::{DEFAULT, sample_of, task_key, trace_text};
-use crate::report::{Failures, StopReason, TaskReport, TuneReport};
+use crate::report::{Failures, Phases, StopReason, TaskReport, TuneReport};
 use crate::runner::{Effort, LOST, Runner, Workers};
 use crate::strategy::{Ingredients, StrategyKind, global_model};
 use crate::task::{Contender, DefaultSchedule, Measured, TaskRun, default_program, lower};
@@ -33,6 +33,7 @@ pub struct Tuner<R: Runner = Workers> {
     db: Database,
     target: TargetKey,
     trials: usize,
+    phases: Phases,
 }
 
 impl Tuner<Workers> {
@@ -54,7 +55,7 @@ impl<R: Runner> Tuner<R> {
             None => Database::open_in_memory()?,
         };
         let target = TargetKey::new(options.target.fingerprint());
-        Ok(Tuner { options, specs, runner, db, target, trials: 0 })
+        Ok(Tuner { options, specs, runner, db, target, trials: 0, phases: Phases::default() })
     }
 
     /// The database.
@@ -65,6 +66,7 @@ impl<R: Runner> Tuner<R> {
     /// Tunes until something ends it. Whatever ends it, the best so far is compared with the default and stored.
     pub fn run(&mut self, listener: Listener<'_>) -> Result<TuneReport, TuneError> {
         self.trials = 0;
+        self.phases = Phases::default();
         let run = self.db.begin_run(&RunInfo {
             strategy: self.options.strategy.name().into(),
             seed: self.options.seed,
@@ -73,10 +75,12 @@ impl<R: Runner> Tuner<R> {
             environment: String::new(),
         })?;
         let shared = SharedModel::ansor(self.options.seed);
+        let begin = Instant::now();
         let mut tasks = Vec::new();
         for at in 0..self.specs.len() {
             tasks.push(self.start(at, run, &shared, listener)?);
         }
+        self.phases.prepare = begin.elapsed().as_secs_f64();
         let scheduler = Scheduler {
             objective: self.options.objective,
             patience: self.options.patience,
@@ -100,10 +104,12 @@ impl<R: Runner> Tuner<R> {
                 return Err(hopeless);
             }
         };
+        let begin = Instant::now();
         let mut reports = Vec::new();
         for (at, task) in tasks.iter_mut().enumerate() {
             reports.push(self.finish(at, task, listener)?);
         }
+        self.phases.finals = begin.elapsed().as_secs_f64();
         listener(Event::Finished { reason, trials: self.trials });
         Ok(TuneReport {
             tasks: reports,
@@ -111,6 +117,7 @@ impl<R: Runner> Tuner<R> {
             seconds: self.options.elapsed(),
             reason,
             strategy: self.options.strategy.name().into(),
+            phases: self.phases,
         })
     }
 
@@ -270,7 +277,9 @@ impl<R: Runner> Tuner<R> {
         let left = self.options.trials.map_or(usize::MAX, |n| n.saturating_sub(self.trials));
         let begin = Instant::now();
         let asked = task.search.strategy.ask(self.options.batch.max(1).min(left));
-        listener(Event::Asked { task: at, count: asked.len(), seconds: begin.elapsed().as_secs_f64() });
+        let seconds = begin.elapsed().as_secs_f64();
+        self.phases.search += seconds;
+        listener(Event::Asked { task: at, count: asked.len(), seconds });
         if let Some(error) = task.search.model.as_ref().and_then(SharedModel::error) {
             listener(Event::ModelFailed { task: at, text: error.to_string() });
         }
@@ -286,6 +295,7 @@ impl<R: Runner> Tuner<R> {
             self.measure(at, task, part, run, &mut measured, listener);
         }
         let records: Vec<NewRecord> = measured.iter().map(|m| m.record.clone()).collect();
+        let begin = Instant::now();
         if !records.is_empty() {
             let ids = self.db.insert_batch(&records)?.ids;
             for (one, id) in measured.iter().zip(ids) {
@@ -296,9 +306,12 @@ impl<R: Runner> Tuner<R> {
             }
             listener(Event::Saved { task: at, records: records.len(), trials: self.trials });
         }
+        self.phases.store += begin.elapsed().as_secs_f64();
         let sample =
             |m: Measured| Sample::new(m.candidate, m.seconds.map_or(Outcome::Failed, Outcome::Seconds));
+        let begin = Instant::now();
         task.search.strategy.tell(&measured.into_iter().map(sample).collect::<Vec<_>>());
+        self.phases.search += begin.elapsed().as_secs_f64();
         let fastest = task.contenders.first().map(|c| c.seconds);
         task.state.finish_round(fastest);
         Ok(())
@@ -322,6 +335,7 @@ impl<R: Runner> Tuner<R> {
         let mut kernels = self.runner.build(&good).into_iter();
         let built = kernels.as_slice().iter().filter(|k| k.is_ok()).count();
         let seconds = begin.elapsed().as_secs_f64();
+        self.phases.build += seconds;
         listener(Event::BatchBuilt { task: at, built, failed: part.len() - built, seconds });
         let mut best = measured.iter().filter_map(|m| m.seconds).fold(task.best_seconds(), f64::min);
         for (candidate, nest) in part.iter().zip(nests) {
@@ -334,7 +348,9 @@ impl<R: Runner> Tuner<R> {
             }
             let compile_seconds = kernel.as_ref().map_or(0.0, |(_, seconds)| *seconds);
             let effort = self.effort(Some(best * self.options.slow_factor));
+            let begin = Instant::now();
             let result = kernel.and_then(|(kernel, _)| self.runner.run(&task.data, &kernel, &effort));
+            self.phases.measure += begin.elapsed().as_secs_f64();
             if result.as_ref().is_err_and(|f| f.cause == LOST) && self.options.stop.load(Ordering::Relaxed) {
                 return;
             }

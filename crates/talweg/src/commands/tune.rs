@@ -166,6 +166,11 @@ fn object(report: &TuneReport, arguments: &Arguments) -> Value {
     object["strategy"] = json!(report.strategy);
     object["threads"] = json!(arguments.threads);
     object["seed"] = json!(arguments.seed);
+    let p = &report.phases;
+    object["phases"] = json!({
+        "prepare": p.prepare, "search": p.search, "build": p.build,
+        "measure": p.measure, "store": p.store, "finals": p.finals,
+    });
     object["stopped_by"] = json!(report.reason.name());
     object
 }
@@ -193,6 +198,11 @@ fn readable(report: &TuneReport, arguments: &Arguments) -> String {
             out += &format!("  failed   {} x {cause}: {}\n", group.count, group.text);
         }
     }
+    let p = &report.phases;
+    out += &format!(
+        "time     {:.1} s preparing, {:.1} searching, {:.1} compiling, {:.1} measuring, {:.1} storing, {:.1} in the finals\n",
+        p.prepare, p.search, p.build, p.measure, p.store, p.finals
+    );
     out += &format!(
         "{}: {} trials in {:.1} s ({:.1} a second), ended by {}; stored in {}\n",
         report.strategy,
