@@ -1,6 +1,6 @@
 //! Strategies compared on the simulated device: exact, and the same on every machine.
 //!
-//! `cargo run --release -p talweg-search --example compare [TRIALS] [SEEDS]` prints two tables: the best time each
+//! `cargo run --release -p talweg-search --example compare [TRIALS] [SEEDS] [FIRST]` prints two tables: the best time each
 //! strategy finds with equal trials, and how many trials `autotvm` needs with and without the history of the other
 //! operators.
 
@@ -71,6 +71,7 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let trials: usize = arguments.next().map_or(Ok(200), |text| text.parse())?;
     let seeds: u64 = arguments.next().map_or(Ok(1), |text| text.parse())?;
+    let first: u64 = arguments.next().map_or(Ok(0), |text| text.parse())?;
     let target = Target::named("avx512")?;
     let device = SimulatedDevice::new(target.clone());
     let mut tasks = Vec::new();
@@ -80,7 +81,7 @@ fn main() -> Result<(), Failure> {
     }
 
     println!(
-        "best time after {trials} trials on the simulated device, in microseconds; mean over {seeds} seeds"
+        "best time after {trials} trials on the simulated device, in microseconds; mean over {seeds} seeds from {first}"
     );
     println!(
         "{:<18} {:>10} {:>10} {:>10} {:>10} {:>14}",
@@ -90,7 +91,7 @@ fn main() -> Result<(), Failure> {
     for task in &tasks {
         let mut times = [0.0; 4];
         let mut kept = Vec::new();
-        for seed in 0..seeds {
+        for seed in first..first + seeds {
             let domain = Arc::new(SpaceDomain::new(task.space.clone()));
             let mut strategies: Vec<Box<dyn Strategy>> = vec![
                 Box::new(Random::new(domain.clone(), seed)),
@@ -120,16 +121,16 @@ fn main() -> Result<(), Failure> {
     let (mut all_without, mut all_with) = (0, 0);
     for (at, task) in tasks.iter().enumerate() {
         let (mut without, mut with, mut gain) = (0, 0, 0.0);
-        for seed in 0..seeds {
+        for seed in first..first + seeds {
             let mut history = TrainingSet::new();
             for (other, _) in tasks.iter().enumerate().filter(|(other, _)| *other != at) {
                 let mut features = SpaceFeatures::new(&tasks[other].space, &target, KIND)?;
-                history.add(&mut features, other as u32, &plain[other][seed as usize])?;
+                history.add(&mut features, other as u32, &plain[other][(seed - first) as usize])?;
             }
             let global = history.fit_global(Loss::PairwiseRank, &Params::autotvm())?;
             let mut strategy = autotvm(&task.space, &target, KIND, global, seed)?;
             let samples = run(&mut strategy, task, &device, trials);
-            let own = &plain[at][seed as usize];
+            let own = &plain[at][(seed - first) as usize];
             without += trials_to(own, 0.95 * speed(own));
             with += trials_to(&samples, 0.95 * speed(own));
             gain += speed(&samples) / speed(own) / seeds as f64;

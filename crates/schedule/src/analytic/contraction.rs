@@ -11,6 +11,9 @@ use crate::step::Step;
 /// Multiply-adds per basic block up to which the reduction is unrolled.
 const MAX_BODY: i64 = 96;
 
+/// Panels that share well among the threads of one machine.
+const ENOUGH_PANELS: i64 = 8;
+
 /// A register tile: rows along up to two axes, vectors along the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Tile {
@@ -37,13 +40,22 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let extent_of = |a: Option<usize>| a.map_or(1, |a| others[a].1);
     let tile = best_tile(plan, extent_of(upper), extent_of(row), *vec_extent, lanes, depth);
 
-    // Blocks of rows whose share of the broadcast operand fits the second cache level.
-    let row_bytes = broadcast_bytes(plan, &local) / extent_of(upper.or(row)).max(1);
-    let block = plan.machine.l2 / 2 / row_bytes.max(1);
+    // Panels of the streamed operand are outermost and pass over all rows, so that each is fetched into the second
+    // cache level once; rows are split into blocks when they would not stay in the last level meanwhile, or when there
+    // are too few panels to share among threads.
     let whole = extent_of(upper.or(row));
+    let row_bytes = broadcast_bytes(plan, &local) / whole.max(1);
     let step = if upper.is_some() { tile.upper } else { tile.row };
-    let block = (block / step * step).max(step).min(whole);
-    let blocks = (whole + block - 1) / block;
+    let batches: i64 = others
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| Some(*at) != row && Some(*at) != upper)
+        .map(|(_, (_, e))| e)
+        .product();
+    let panels = batches * ((vec_extent + tile.vectors * lanes - 1) / (tile.vectors * lanes));
+    let for_threads = (ENOUGH_PANELS + panels - 1) / panels;
+    let for_cache = whole * row_bytes / plan.machine.rows_fit() + 1;
+    let blocks = for_threads.max(for_cache).min((whole + step - 1) / step);
     let block = ((whole + blocks - 1) / blocks + step - 1) / step * step;
 
     let mut batch = Vec::new();

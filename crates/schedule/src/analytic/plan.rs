@@ -31,6 +31,14 @@ pub(super) struct Machine {
     pub vector_bytes: i64,
     pub registers: i64,
     pub l2: i64,
+    pub l3: i64,
+}
+
+impl Machine {
+    /// Bytes of rows that stay cached while panels pass over them: a share of the last level, which others use too.
+    pub fn rows_fit(&self) -> i64 {
+        (self.l3 / 8).min(32 << 20).max(self.l2 / 2)
+    }
 }
 
 /// A schedule being planned.
@@ -46,6 +54,7 @@ impl Plan {
             vector_bytes: i64::from(target.vector_bits / 8).max(4),
             registers: i64::from(target.vector_registers).max(8),
             l2: (target.l2 as i64).max(128 << 10),
+            l3: target.l3 as i64,
         };
         Plan { schedule: Schedule::new(dag), machine, done: BTreeSet::new() }
     }
