@@ -25,7 +25,8 @@ pub struct Sampling {
     pub cold_caches: bool,
     /// Rejects samples taken while the core was slow.
     pub gate: Option<Gate>,
-    /// A kernel that needs more seconds than this in the warm-up is not sampled further: its fastest warm-up run is the
+    /// A kernel that needs more seconds than this, even in the fastest of a warm-up and two samples, is not sampled
+    /// further; one that needs twice as many in the warm-up is not sampled at all, and its fastest warm-up run is the
     /// only sample. Saves a search the time for candidates that cannot win.
     pub slower_than: Option<f64>,
 }
@@ -164,7 +165,7 @@ pub fn sample(settings: &Sampling, device: &mut impl Device) -> Samples {
     let start = device.now();
     let deadline = start + settings.budget_seconds;
     let once = warm_up(settings, device, start);
-    if settings.slower_than.is_some_and(|limit| once > limit) {
+    if settings.slower_than.is_some_and(|limit| once > 2.0 * limit) {
         let (seconds, probes) = (vec![once], Vec::new());
         return Samples { seconds, inner: 1, probes, rejected: 0, gate_gave_up: false, stop: Stop::Slow };
     }
@@ -207,6 +208,10 @@ pub fn sample(settings: &Sampling, device: &mut impl Device) -> Samples {
         let taken = samples.seconds.len() as u32;
         if taken >= settings.min_samples.max(2) && samples.spread() <= settings.target_spread {
             samples.stop = Stop::Settled;
+            break;
+        }
+        if taken >= 2 && settings.slower_than.is_some_and(|limit| once.min(samples.min()) > limit) {
+            samples.stop = Stop::Slow;
             break;
         }
         if taken >= settings.max_samples.max(1) {
@@ -350,12 +355,15 @@ mod tests {
 
     #[test]
     fn a_kernel_that_cannot_win_is_not_sampled() {
-        let mut device = script(|_| 3e-3, |_| 1.0);
-        let samples = sample(&Sampling { slower_than: Some(2e-3), ..Sampling::default() }, &mut device);
-        assert_eq!((samples.stop, samples.seconds.len()), (Stop::Slow, 1));
-        assert_eq!(device.calls, [1]);
-        let samples = sample(&Sampling { slower_than: Some(4e-3), ..Sampling::default() }, &mut device);
-        assert_eq!(samples.stop, Stop::Settled);
+        let measure = |limit: f64| {
+            let mut device = script(|_| 3e-3, |_| 1.0);
+            let settings = Sampling { slower_than: Some(limit), ..Sampling::default() };
+            let samples = sample(&settings, &mut device);
+            (samples.stop, samples.seconds.len(), device.calls.len())
+        };
+        assert_eq!(measure(1e-3), (Stop::Slow, 1, 1));
+        assert_eq!(measure(2e-3), (Stop::Slow, 2, 3));
+        assert_eq!(measure(4e-3), (Stop::Settled, 7, 8));
     }
 
     #[test]

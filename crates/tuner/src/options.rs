@@ -51,7 +51,7 @@ pub struct TuneOptions {
     pub objective: Objective,
     /// Time for the samples of one candidate.
     pub sampling_budget: Duration,
-    /// A candidate this many times slower than the best is not sampled further.
+    /// A candidate this many times slower than the best is sampled just enough to be sure of that.
     pub slow_factor: f64,
     /// Rounds of the final comparison.
     pub alternations: usize,
@@ -85,7 +85,7 @@ impl TuneOptions {
             batch: 32,
             objective: Objective::Sum,
             sampling_budget: Duration::from_millis(30),
-            slow_factor: 2.0,
+            slow_factor: 1.3,
             alternations: 5,
             finalists: 4,
             failures: 32,
