@@ -87,7 +87,7 @@ impl TuneOptions {
             sampling_budget: Duration::from_millis(30),
             slow_factor: 1.3,
             alternations: 5,
-            finalists: 4,
+            finalists: 8,
             failures: 32,
             patience: 20,
             started: Instant::now(),

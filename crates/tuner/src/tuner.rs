@@ -11,7 +11,7 @@ use talweg_space::Space;
 
 use crate::error::TuneError;
 use crate::event::Event;
-use crate::finals::{Finalist, Verdict, compare};
+use crate::finals::{CLOSED_FIELD, Finalist, OPEN_ROUNDS, Verdict, compare};
 use crate::options::{TaskSpec, TuneOptions};
 use crate::records::{DEFAULT, sample_of, task_key, trace_text};
 use crate::report::{Failures, Phases, StopReason, TaskReport, TuneReport};
@@ -136,7 +136,9 @@ impl<R: Runner> Tuner<R> {
     /// Time to keep for the finals: what they are expected to take, yet never much of a short budget.
     fn reserve(&self, budget: Duration) -> Duration {
         let options = &self.options;
-        let runs = options.alternations * (options.finalists + 1) * self.specs.len();
+        let open = options.alternations.min(OPEN_ROUNDS) * (options.finalists + 1);
+        let closed = options.alternations.saturating_sub(OPEN_ROUNDS) * (CLOSED_FIELD + 1);
+        let runs = (open + closed) * self.specs.len();
         let each = options.sampling_budget + Duration::from_millis(5);
         each.saturating_mul(runs as u32).min(budget / 10)
     }

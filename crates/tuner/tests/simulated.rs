@@ -1,12 +1,14 @@
 //! The loop on a simulated device: exact, so that runs can be compared.
 
-use talweg_db::{Database, Failure};
+use talweg_db::{Database, Failure, TargetKey};
 use talweg_ir::{Dag, Nest};
 use talweg_ops::Spec;
 use talweg_search::SimulatedDevice;
 use talweg_target::{Isa, Target};
+use talweg_tuner::records::task_key;
 use talweg_tuner::reference::ReferenceError;
 use talweg_tuner::runner::{Effort, Timing};
+use talweg_tuner::strategy::global_model;
 use talweg_tuner::{
     Event, Objective, Runner, Simulated, StopReason, StrategyKind, TaskSpec, TuneError, TuneOptions, Tuner,
 };
@@ -165,4 +167,27 @@ fn nothing_but_failures_is_diagnosed_soon() {
     assert_eq!(first, [("wrong-result".to_string(), "run 2 is wrong".to_string())]);
     let stats = tuner.database().stats().expect("statistics");
     assert_eq!(stats.tasks[0].failures, [("wrong-result".to_string(), 32)]);
+}
+
+#[test]
+fn other_tasks_teach_a_global_model() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("t.db");
+    let target = Target::generic(Isa::Avx2);
+    let key = TargetKey::new(target.fingerprint());
+    let (near, far) = (task_key(&task(SMALL).dag), task_key(&task("matmul:m=96,n=96,k=96").dag));
+    let mut options = options(StrategyKind::Random, 520);
+    options.db = Some(path.clone());
+    let mut tuner = Tuner::with_runner(options.clone(), vec![task(SMALL)], simulated()).expect("a tuner");
+    tuner.run(&mut |_| {}).expect("the run ends well");
+    let db = tuner.database();
+    let model = |except| global_model(db, &key, 1, except, &target, 0).expect("the database can be read");
+    assert!(model(&far).is_some(), "nothing was learnt from another task");
+    assert!(model(&near).is_none(), "a task must not learn from itself");
+
+    options.strategy = StrategyKind::AutoTvm;
+    options.trials = Some(48);
+    let mut tuner =
+        Tuner::with_runner(options, vec![task("matmul:m=96,n=96,k=96")], simulated()).expect("a tuner");
+    assert_eq!(tuner.run(&mut |_| {}).expect("the run ends well").trials, 48);
 }
