@@ -1,7 +1,7 @@
 //! The finals: the fastest candidates and the default schedule run in turns, so that whatever disturbs the machine
 //! disturbs them all.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use talweg_db::{NewBest, RecordId};
 
@@ -43,18 +43,23 @@ pub const OPEN_ROUNDS: usize = 2;
 pub const CLOSED_FIELD: usize = 3;
 
 /// Runs the finalists in turns, the default schedule first: all of them for [`OPEN_ROUNDS`], then the default and the
-/// fastest [`CLOSED_FIELD`]. One that fails in any round is out. `None` when the default itself fails.
+/// fastest [`CLOSED_FIELD`]. One that fails in any round is out. After the deadline there are no more rounds than the
+/// open ones. `None` when the default itself fails.
 pub fn compare<R: Runner>(
     runner: &mut R,
     data: &R::Data,
     finalists: &[Finalist<&R::Kernel>],
     rounds: usize,
     budget: Duration,
+    deadline: Option<Instant>,
 ) -> Option<Verdict> {
     let effort = Effort { budget, slower_than: None };
     let mut times: Vec<Option<Vec<f64>>> = vec![Some(Vec::new()); finalists.len()];
     let mut errors = vec![0.0f64; finalists.len()];
     for round in 0..rounds.max(1) {
+        if round >= OPEN_ROUNDS && deadline.is_some_and(|d| Instant::now() >= d) {
+            break;
+        }
         if round == OPEN_ROUNDS {
             close(&mut times);
         }
@@ -143,7 +148,7 @@ mod tests {
         let record = db.insert_batch(&[new]).expect("a record").ids[0];
         let finalists: Vec<_> = kernels.iter().map(|kernel| Finalist { record, kernel }).collect();
         let mut runner = Scripted { runs: Vec::new() };
-        let verdict = compare(&mut runner, &(), &finalists, 5, Duration::from_millis(1));
+        let verdict = compare(&mut runner, &(), &finalists, 5, Duration::from_millis(1), None);
         (verdict, runner.runs)
     }
 

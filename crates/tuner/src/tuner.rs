@@ -33,6 +33,8 @@ pub struct Tuner<R: Runner = Workers> {
     db: Database,
     target: TargetKey,
     trials: usize,
+    /// The default schedules of all tasks together.
+    default_seconds: f64,
     phases: Phases,
 }
 
@@ -55,7 +57,16 @@ impl<R: Runner> Tuner<R> {
             None => Database::open_in_memory()?,
         };
         let target = TargetKey::new(options.target.fingerprint());
-        Ok(Tuner { options, specs, runner, db, target, trials: 0, phases: Phases::default() })
+        Ok(Tuner {
+            options,
+            specs,
+            runner,
+            db,
+            target,
+            trials: 0,
+            default_seconds: 0.0,
+            phases: Phases::default(),
+        })
     }
 
     /// The database.
@@ -89,6 +100,7 @@ impl<R: Runner> Tuner<R> {
             ..Scheduler::default()
         };
         let uses = self.specs.iter().map(|s| s.weight).enumerate().collect();
+        self.default_seconds = tasks.iter().map(|t| t.default.contender.seconds).sum();
         let defaults = tasks.iter().map(|t| t.default.contender.seconds * t.spec.weight).sum();
         let networks = [Network { uses, reference: defaults }];
         let reason = loop {
@@ -138,9 +150,11 @@ impl<R: Runner> Tuner<R> {
         let options = &self.options;
         let open = options.alternations.min(OPEN_ROUNDS) * (options.finalists + 1);
         let closed = options.alternations.saturating_sub(OPEN_ROUNDS) * (CLOSED_FIELD + 1);
-        let runs = (open + closed) * self.specs.len();
-        let each = options.sampling_budget + Duration::from_millis(5);
-        each.saturating_mul(runs as u32).min(budget / 10)
+        let runs = ((open + closed) * self.specs.len()) as f64;
+        let each = options.sampling_budget.as_secs_f64() + 0.005;
+        // A run also checks and warms up, which for slow kernels is what takes the time.
+        let slow = 2.0 * self.default_seconds * (open + closed) as f64;
+        Duration::from_secs_f64(runs * each + slow).min(budget / 5)
     }
 
     fn effort(&self, slower_than: Option<f64>) -> Effort {
@@ -423,7 +437,8 @@ impl<R: Runner> Tuner<R> {
         let others = built.iter().map(|(c, kernel)| Finalist { record: c.record, kernel });
         let finalists: Vec<_> = std::iter::once(first).chain(others).collect();
         let (rounds, budget) = (self.options.alternations, self.options.sampling_budget);
-        let verdict = compare(&mut self.runner, &task.data, &finalists, rounds, budget);
+        let deadline = self.options.budget.and_then(|b| self.options.started.checked_add(b));
+        let verdict = compare(&mut self.runner, &task.data, &finalists, rounds, budget, deadline);
         let fallback = || Verdict {
             winner: 0,
             seconds: default.contender.seconds,
