@@ -105,7 +105,7 @@ fn bad_input_is_refused() {
     let no_db = dir.path().join("no.db");
     let file = dir.path().join("text");
     std::fs::write(&file, "this is no database, but long enough to be looked at").expect("a file");
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["tune", "matmull:m=4"], "did you mean `matmul`"),
         (&["tune", TINY, "--strategy", "tabu"], "ansor, autotvm"),
         (&["tune", TINY, "--model", "xgb"], "trees, rank"),
@@ -113,6 +113,7 @@ fn bad_input_is_refused() {
         (&["tune", TINY, "--threads", "0"], "--threads 0"),
         (&["tune", TINY, "--trials", "0"], "at least 1"),
         (&["tune", TINY, TINY], "given twice"),
+        (&["tune", TINY, "--objective", "joy"], "speedup"),
         (&["tune", TINY, "--trials", "1", "--db", text(&file)], "not a talweg database"),
         (&["space", "matmul:m=4"], "needs `n`"),
         (&["db", "ls", "--db", text(&no_db)], "no such file"),

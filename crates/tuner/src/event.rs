@@ -58,6 +58,8 @@ pub enum Event {
         candidate: String,
         /// Seconds, `None` if it failed.
         seconds: Option<f64>,
+        /// The cause of its failure.
+        cause: Option<String>,
     },
     /// The fastest so far.
     NewBest {

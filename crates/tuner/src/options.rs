@@ -49,6 +49,8 @@ pub struct TuneOptions {
     pub batch: usize,
     /// What several tasks are tuned for.
     pub objective: Objective,
+    /// Seconds of all tasks together that are good enough, for [`Objective::Requirement`].
+    pub good_enough: Option<f64>,
     /// Time for the samples of one candidate.
     pub sampling_budget: Duration,
     /// A candidate this many times slower than the best is sampled just enough to be sure of that.
@@ -84,6 +86,7 @@ impl TuneOptions {
             resume: true,
             batch: 32,
             objective: Objective::Sum,
+            good_enough: None,
             sampling_budget: Duration::from_millis(30),
             slow_factor: 1.3,
             alternations: 5,

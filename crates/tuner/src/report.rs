@@ -12,6 +12,8 @@ pub enum StopReason {
     Trials,
     /// The space is exhausted, or no task improves any more.
     NothingToGain,
+    /// The latency that is good enough was reached.
+    GoodEnough,
     /// Somebody asked for the end.
     Interrupted,
 }
@@ -23,6 +25,7 @@ impl StopReason {
             StopReason::Budget => "budget",
             StopReason::Trials => "trials",
             StopReason::NothingToGain => "nothing-to-gain",
+            StopReason::GoodEnough => "good-enough",
             StopReason::Interrupted => "interrupted",
         }
     }

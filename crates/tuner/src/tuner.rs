@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use talweg_db::{Database, NewRecord, Replace, RunId, RunInfo, TargetKey};
-use talweg_search::objective::Network;
-use talweg_search::scheduler::{Next, Scheduler, TaskState};
+use talweg_search::objective::{Network, Objective};
+use talweg_search::scheduler::{Next, Reason, Scheduler, TaskState};
 use talweg_search::{Candidate, Outcome, Sample, SharedModel};
 use talweg_space::Space;
 
@@ -99,17 +99,17 @@ impl<R: Runner> Tuner<R> {
             seed: self.options.seed,
             ..Scheduler::default()
         };
-        let uses = self.specs.iter().map(|s| s.weight).enumerate().collect();
         self.default_seconds = tasks.iter().map(|t| t.default.contender.seconds).sum();
-        let defaults = tasks.iter().map(|t| t.default.contender.seconds * t.spec.weight).sum();
-        let networks = [Network { uses, reference: defaults }];
+        let networks = self.networks(&tasks);
         let reason = loop {
             if let Some(reason) = self.is_over() {
                 break reason;
             }
             let states: Vec<TaskState> = tasks.iter().map(|t| t.state.clone()).collect();
-            let Next::Task(at) = scheduler.next(&networks, &states) else {
-                break StopReason::NothingToGain;
+            let at = match scheduler.next(&networks, &states) {
+                Next::Task(at) => at,
+                Next::Done(Reason::RequirementsMet) => break StopReason::GoodEnough,
+                Next::Done(_) => break StopReason::NothingToGain,
             };
             self.round(at, &mut tasks[at], run, listener)?;
             if let Some(hopeless) = tasks[at].hopeless(self.options.failures) {
@@ -131,6 +131,20 @@ impl<R: Runner> Tuner<R> {
             strategy: self.options.strategy.name().into(),
             phases: self.phases,
         })
+    }
+
+    /// What the objective is a function of: for speed-ups every task by itself against its default, otherwise all tasks
+    /// together, against the latency that is good enough.
+    fn networks(&self, tasks: &[TaskRun<R>]) -> Vec<Network> {
+        let uses = |at: usize| (at, tasks[at].spec.weight);
+        if self.options.objective == Objective::Speedup {
+            let default = |at: usize| tasks[at].default.contender.seconds * tasks[at].spec.weight;
+            return (0..tasks.len())
+                .map(|at| Network { uses: vec![uses(at)], reference: default(at) })
+                .collect();
+        }
+        let reference = self.options.good_enough.unwrap_or(0.0);
+        vec![Network { uses: (0..tasks.len()).map(uses).collect(), reference }]
     }
 
     /// Whether the run must end, and why.
@@ -374,7 +388,8 @@ impl<R: Runner> Tuner<R> {
             self.trials += 1;
             let seconds = result.as_ref().ok().map(|t| t.seconds);
             let name = candidate.to_string();
-            listener(Event::SampleMeasured { task: at, candidate: name.clone(), seconds });
+            let cause = result.as_ref().err().map(|f| f.cause.clone());
+            listener(Event::SampleMeasured { task: at, candidate: name.clone(), seconds, cause });
             match &result {
                 Ok(timing) => {
                     task.successes += 1;

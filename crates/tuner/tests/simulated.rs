@@ -38,7 +38,7 @@ fn measured(options: TuneOptions, tasks: &[&str]) -> Vec<(usize, String, Option<
     let mut tuner = Tuner::with_runner(options, tasks, simulated()).expect("a tuner");
     let mut seen = Vec::new();
     let mut listen = |event| {
-        if let Event::SampleMeasured { task, candidate, seconds } = event {
+        if let Event::SampleMeasured { task, candidate, seconds, .. } = event {
             seen.push((task, candidate, seconds));
         }
     };
@@ -101,12 +101,24 @@ fn exhausted_spaces_and_requirements_end_the_run() {
     .expect("a tuner");
     let report = tuner.run(&mut |_| {}).expect("the run ends well");
     assert_eq!(report.reason, StopReason::NothingToGain);
+    let mut easy = options(StrategyKind::Random, 1_000);
+    (easy.objective, easy.good_enough) = (Objective::Requirement, Some(1e3));
+    let mut tuner = Tuner::with_runner(easy, vec![task(SMALL)], simulated()).expect("a tuner");
+    let report = tuner.run(&mut |_| {}).expect("the run ends well");
+    assert_eq!((report.reason, report.trials), (StopReason::GoodEnough, 16));
     let early = Objective::EarlyStop { rounds: 2, gain: 0.01 };
     let options = TuneOptions { objective: early, ..options(StrategyKind::Random, 100_000) };
     let mut tuner = Tuner::with_runner(options, vec![task(SMALL)], simulated()).expect("a tuner");
     let report = tuner.run(&mut |_| {}).expect("the run ends well");
     assert_eq!(report.reason, StopReason::NothingToGain);
     assert!(report.trials < 100_000);
+}
+
+#[test]
+fn every_task_is_tuned_for_the_mean_speedup() {
+    let options = TuneOptions { objective: Objective::Speedup, ..options(StrategyKind::Random, 96) };
+    let seen = measured(options, &TWO);
+    assert!((0..2).all(|task| seen.iter().filter(|s| s.0 == task).count() >= 16));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The progress of tuning: one rewritten line on a terminal, plain lines elsewhere.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -20,10 +20,9 @@ pub struct Progress {
     best: Vec<f64>,
     default: Vec<f64>,
     trials: usize,
-    /// Causes met so far.
-    causes: BTreeSet<String>,
+    /// Failures by cause.
+    failures: BTreeMap<String, usize>,
     current: usize,
-    failed: usize,
     drawn: Option<Instant>,
 }
 
@@ -40,9 +39,8 @@ impl Progress {
             best: vec![f64::INFINITY; tasks],
             default: vec![f64::NAN; tasks],
             trials: 0,
-            causes: BTreeSet::new(),
+            failures: BTreeMap::new(),
             current: 0,
-            failed: 0,
             drawn: None,
         }
     }
@@ -60,10 +58,12 @@ impl Progress {
                     default_seconds * 1e6
                 ));
             }
-            Event::SampleMeasured { task, seconds, .. } => {
+            Event::SampleMeasured { task, cause, .. } => {
                 self.current = *task;
                 self.trials += 1;
-                self.failed += usize::from(seconds.is_none());
+                if let Some(cause) = cause {
+                    *self.failures.entry(cause.clone()).or_default() += 1;
+                }
             }
             Event::NewBest { task, seconds, at, .. } => {
                 self.best[*task] = *seconds;
@@ -78,7 +78,6 @@ impl Progress {
                 }
             }
             Event::ErrorGrouped { cause, text, .. } => {
-                self.causes.insert(cause.clone());
                 self.line(&format!("first failure of the kind `{cause}`: {}", first_line(text)));
             }
             Event::ModelFailed { text, .. } => self.line(&format!("the cost model fails: {text}")),
@@ -93,7 +92,8 @@ impl Progress {
         }
         if self.terminal && self.drawn.is_none_or(|d| d.elapsed() >= INTERVAL) {
             self.drawn = Some(Instant::now());
-            self.write(&format!("\r\x1b[K{}", self.status()));
+            // Without automatic margins, so that a long line is cut off rather than wrapped.
+            self.write(&format!("\r\x1b[K\x1b[?7l{}\x1b[?7h", self.status()));
         }
     }
 
@@ -116,9 +116,9 @@ impl Progress {
             name => format!("{name}  best {:.2} us ({:.2}x)", best * 1e6, self.default[self.current] / best),
         };
         out += &format!("  {} trials, {}", self.trials, self.rate());
-        if self.failed > 0 {
-            let causes: Vec<&str> = self.causes.iter().map(String::as_str).collect();
-            out += &format!("  {} failed ({})", self.failed, causes.join(", "));
+        if !self.failures.is_empty() {
+            let causes = self.failures.iter().map(|(cause, count)| format!("{count} {cause}"));
+            out += &format!("  failed: {}", causes.collect::<Vec<_>>().join(", "));
         }
         if let Some(budget) = self.budget {
             let left = budget.saturating_sub(self.started.elapsed()).as_secs();

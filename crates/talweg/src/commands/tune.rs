@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use talweg_ops::Spec;
 use talweg_target::Target;
 use talweg_tuner::{
-    ModelKind, StrategyKind, TaskReport, TaskSpec, TuneError, TuneOptions, TuneReport, Tuner,
+    ModelKind, Objective, StrategyKind, TaskReport, TaskSpec, TuneError, TuneOptions, TuneReport, Tuner,
 };
 
 use super::progress::Progress;
@@ -36,6 +36,13 @@ pub struct Arguments {
     /// Candidates to measure, over all operators.
     #[arg(long, value_name = "N")]
     trials: Option<usize>,
+    /// What several operators are tuned for: sum (of their times), speedup (its geometric mean over the defaults),
+    /// early-stop (the sum, leaving out operators that no longer improve).
+    #[arg(long, default_value = "sum", value_name = "NAME")]
+    objective: String,
+    /// Stop when all operators together take no longer than so many microseconds.
+    #[arg(long, value_name = "US")]
+    good_enough: Option<f64>,
     /// Threads of the operators' parallel loops.
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
@@ -106,6 +113,19 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
     if arguments.trials == Some(0) || arguments.batch == 0 {
         return Err(Failure::input("--trials and --batch must be at least 1"));
     }
+    options.objective = match (arguments.objective.as_str(), arguments.good_enough) {
+        ("sum", None) => Objective::Sum,
+        ("sum", Some(_)) => Objective::Requirement,
+        ("speedup", None) => Objective::Speedup,
+        ("early-stop", None) => Objective::EarlyStop { rounds: 10, gain: 0.005 },
+        ("speedup" | "early-stop", Some(_)) => {
+            return Err(Failure::input("--good-enough is a limit of the sum; leave --objective out"));
+        }
+        (other, _) => {
+            return Err(Failure::input(format!("--objective {other}: give sum, speedup or early-stop")));
+        }
+    };
+    options.good_enough = arguments.good_enough.map(|us| us * 1e-6);
     options.trials = arguments.trials;
     options.threads = arguments.threads;
     options.seed = arguments.seed;
