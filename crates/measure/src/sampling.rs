@@ -25,6 +25,10 @@ pub struct Sampling {
     pub cold_caches: bool,
     /// Rejects samples taken while the core was slow.
     pub gate: Option<Gate>,
+    /// A kernel that needs more seconds than this, even in the fastest of a warm-up and two samples, is not sampled
+    /// further; one that needs twice as many in the warm-up is not sampled at all, and its fastest warm-up run is the
+    /// only sample. Saves a search the time for candidates that cannot win.
+    pub slower_than: Option<f64>,
 }
 
 impl Default for Sampling {
@@ -38,6 +42,7 @@ impl Default for Sampling {
             target_spread: 0.02,
             cold_caches: false,
             gate: None,
+            slower_than: None,
         }
     }
 }
@@ -51,6 +56,7 @@ impl Sampling {
             sample_seconds: finite(self.sample_seconds),
             budget_seconds: finite(self.budget_seconds),
             target_spread: finite(self.target_spread),
+            slower_than: self.slower_than.filter(|s| s.is_finite()),
             gate: self.gate.as_ref().map(|gate| Gate {
                 min_fraction: finite(gate.min_fraction),
                 reference: gate.reference.filter(|r| r.is_finite()),
@@ -99,6 +105,8 @@ pub enum Stop {
     Count,
     /// The time was used up.
     Budget,
+    /// The kernel is slower than [`Sampling::slower_than`].
+    Slow,
 }
 
 /// The samples of one kernel. There is always at least one.
@@ -157,6 +165,10 @@ pub fn sample(settings: &Sampling, device: &mut impl Device) -> Samples {
     let start = device.now();
     let deadline = start + settings.budget_seconds;
     let once = warm_up(settings, device, start);
+    if settings.slower_than.is_some_and(|limit| once > 2.0 * limit) {
+        let (seconds, probes) = (vec![once], Vec::new());
+        return Samples { seconds, inner: 1, probes, rejected: 0, gate_gave_up: false, stop: Stop::Slow };
+    }
     let inner = if settings.cold_caches { 1 } else { repeats(settings.sample_seconds, once) };
     let mut gate = settings.gate.clone().map(OpenGate::new);
     let mut samples = Samples {
@@ -196,6 +208,10 @@ pub fn sample(settings: &Sampling, device: &mut impl Device) -> Samples {
         let taken = samples.seconds.len() as u32;
         if taken >= settings.min_samples.max(2) && samples.spread() <= settings.target_spread {
             samples.stop = Stop::Settled;
+            break;
+        }
+        if taken >= 2 && settings.slower_than.is_some_and(|limit| once.min(samples.min()) > limit) {
+            samples.stop = Stop::Slow;
             break;
         }
         if taken >= settings.max_samples.max(1) {
@@ -338,6 +354,19 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_that_cannot_win_is_not_sampled() {
+        let measure = |limit: f64| {
+            let mut device = script(|_| 3e-3, |_| 1.0);
+            let settings = Sampling { slower_than: Some(limit), ..Sampling::default() };
+            let samples = sample(&settings, &mut device);
+            (samples.stop, samples.seconds.len(), device.calls.len())
+        };
+        assert_eq!(measure(1e-3), (Stop::Slow, 1, 1));
+        assert_eq!(measure(2e-3), (Stop::Slow, 2, 3));
+        assert_eq!(measure(4e-3), (Stop::Settled, 7, 8));
+    }
+
+    #[test]
     fn cold_samples_are_single_runs_after_a_flush() {
         let mut device = script(|_| 2e-6, |_| 1.0);
         let settings = Sampling { cold_caches: true, ..Sampling::default() };
@@ -402,12 +431,13 @@ mod tests {
             budget_seconds: f64::INFINITY,
             target_spread: f64::NAN,
             gate: Some(gate),
+            slower_than: Some(f64::INFINITY),
             ..Sampling::default()
         };
         let sent = settings.finite();
         let received: Sampling = serde_json::from_str(&serde_json::to_string(&sent).unwrap()).unwrap();
         assert_eq!(received, sent);
-        assert!(received.budget_seconds > 1e9);
+        assert!(received.budget_seconds > 1e9 && received.slower_than.is_none());
         assert_eq!((received.target_spread, received.gate.unwrap().reference), (0.0, None));
         assert_eq!(Sampling::default().finite(), Sampling::default());
     }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use talweg_ir::{Array, Dag, EvalOptions, InterpError, Source, TensorId, eval_dag_with};
-use talweg_measure::{MeasureError, MeasureOptions, Measurer, Samples, Sampling, Task, TaskError};
+use talweg_measure::{MeasureError, MeasureOptions, Measurer, Samples, Sampling};
 use talweg_target::{Target, measure_peak};
+use talweg_tuner::reference::ReferenceError;
+pub use talweg_tuner::reference::{random_inputs, reference_task};
 
 use crate::operator::Operator;
 
@@ -32,12 +33,9 @@ impl Default for BenchOptions {
 /// Why an operator has no report.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The reference interpreter cannot evaluate the operator.
-    #[error("the reference interpreter fails: {0}")]
-    Reference(#[from] InterpError),
-    /// The arrays do not fit into shared memory.
+    /// The reference outputs cannot be computed or do not fit into memory.
     #[error("{0}")]
-    Task(#[from] TaskError),
+    Reference(#[from] ReferenceError),
     /// Building or running failed, or the result is wrong.
     #[error("{0}")]
     Measure(#[from] MeasureError),
@@ -81,28 +79,6 @@ pub struct Report {
     pub target: String,
 }
 
-/// Random arrays for a DAG's inputs and constants; the same for the same DAG.
-pub fn random_inputs(dag: &Dag) -> Vec<(TensorId, Array)> {
-    let given = dag.ids().filter(|id| !matches!(dag.tensor(*id).source, Source::Compute(_)));
-    let random = |id: TensorId| {
-        let t = dag.tensor(id);
-        let shape: Vec<usize> = t.const_shape().unwrap_or_default().iter().map(|e| *e as usize).collect();
-        (id, Array::random(t.dtype, &shape, u64::from(id.0) + 1))
-    };
-    given.map(random).collect()
-}
-
-/// Inputs and reference outputs of a DAG in shared memory.
-pub fn reference_task(dag: &Dag, tolerance: f64) -> Result<Task, BenchError> {
-    let inputs = random_inputs(dag);
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let outputs = eval_dag_with(dag, &inputs, &EvalOptions { threads })?;
-    fn named<'a>(dag: &'a Dag, arrays: &'a [(TensorId, Array)]) -> Vec<(&'a str, &'a Array)> {
-        arrays.iter().map(|(id, a)| (dag.tensor(*id).name.as_str(), a)).collect()
-    }
-    Ok(Task::new(&named(dag, &inputs), &named(dag, &outputs), tolerance)?)
-}
-
 /// Builds, checks and times an operator in worker processes.
 pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Result<Report, BenchError> {
     let tolerance = operator.tolerance();
@@ -121,6 +97,7 @@ pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Resu
         target_spread: 0.01,
         cold_caches: options.cold_caches,
         gate: None,
+        slower_than: None,
     };
     let measurer = Measurer::new(settings)?;
     let before = measure_peak(options.threads);

@@ -20,6 +20,12 @@ enum Command {
     Doctor(commands::doctor::Arguments),
     /// Build, check and time one operator.
     Op(commands::op::Arguments),
+    /// Search for the fastest schedule of one or several operators, and store what was measured.
+    Tune(commands::tune::Arguments),
+    /// Print the sketches an operator can be scheduled by, and how many candidates they make.
+    Space(commands::space::Arguments),
+    /// Look into the tuning database, exchange and prune it.
+    Db(commands::db::Arguments),
     /// Serve a measuring process; started by talweg itself.
     #[command(hide = true)]
     Worker,
@@ -29,6 +35,9 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Op(arguments) => commands::op::run(&arguments),
+        Command::Tune(arguments) => commands::tune::run(&arguments),
+        Command::Space(arguments) => commands::space::run(&arguments),
+        Command::Db(arguments) => commands::db::run(&arguments),
         Command::Worker => talweg_measure::worker_main(),
     };
     match result {

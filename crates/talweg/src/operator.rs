@@ -16,6 +16,13 @@ pub enum ScheduleSource {
     Default,
     /// A trace in a file.
     File(PathBuf),
+    /// A trace at hand, for example a stored winner.
+    Text {
+        /// What messages call it.
+        name: String,
+        /// The steps.
+        text: String,
+    },
 }
 
 impl ScheduleSource {
@@ -83,6 +90,7 @@ impl Operator {
                     .map_err(|source| OperatorError::Unreadable { path: path.clone(), source })?;
                 (path.display().to_string(), Trace::parse(&text))
             }
+            ScheduleSource::Text { name, text } => (name.clone(), Trace::parse(text)),
         };
         let wrong = |source| OperatorError::Schedule { name: name.clone(), source };
         let trace = trace.map_err(wrong)?;
@@ -92,18 +100,8 @@ impl Operator {
         Ok(Operator { spec, dag, trace, nest })
     }
 
-    /// The relative error that reordering a float computation may cause: it grows with the root of the longest
-    /// reduction, on top of some units for math functions and epilogues. Integers must be exact.
+    /// The largest relative error against the reference that is accepted.
     pub fn tolerance(&self) -> f64 {
-        let unit = self.dag.tensors.iter().filter(|t| t.output).map(|t| match t.dtype {
-            talweg_ir::DType::F16 => 2f64.powi(-11),
-            talweg_ir::DType::BF16 => 2f64.powi(-8),
-            _ => 2f64.powi(-24),
-        });
-        let depth =
-            self.dag.tensors.iter().filter_map(|t| t.compute()).map(|c| {
-                c.reduce_axes().iter().map(|a| a.extent.as_int().unwrap_or(1) as f64).product::<f64>()
-            });
-        unit.fold(0.0, f64::max) * 32.0 + 2f64.powi(-24) * 8.0 * depth.fold(1.0, f64::max).sqrt()
+        talweg_tuner::reference::tolerance(&self.dag)
     }
 }

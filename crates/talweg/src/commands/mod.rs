@@ -1,10 +1,21 @@
 //! One file a verb of the command line.
 
+pub mod db;
 pub mod doctor;
+mod interrupt;
 pub mod op;
 mod operator_help;
+mod progress;
+pub mod space;
+pub mod tune;
 
 use std::fmt;
+use std::time::Duration;
+
+use talweg_ir::Dag;
+
+/// Where tuning stores what it measured, unless told otherwise: in the current directory.
+pub const DEFAULT_DB: &str = "talweg.db";
 
 /// Why a command failed, and with which exit code: 2 for bad input, 1 for everything else.
 #[derive(Debug)]
@@ -53,4 +64,55 @@ pub fn print(text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses operators whose tensors do not fit into memory, rather than being killed for them later.
+pub fn check_memory(dag: &Dag) -> Result<(), String> {
+    let bytes =
+        |shape: Vec<i64>, element: usize| shape.iter().map(|e| *e as f64).product::<f64>() * element as f64;
+    let tensors = dag.tensors.iter().map(|t| bytes(t.const_shape().unwrap_or_default(), t.dtype.bytes()));
+    // The interpreter, the shared memory and the worker each have their own.
+    let needed = 3.0 * tensors.sum::<f64>();
+    let gib = |b: f64| b / f64::from(1 << 30);
+    match available_memory(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()) {
+        Some(available) if needed > available => Err(format!(
+            "checking and timing `{}` takes about {:.1} GiB of memory, and {:.1} GiB are available; make it smaller",
+            dag.name,
+            gib(needed),
+            gib(available)
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that can be had without swapping, from `/proc/meminfo`.
+fn available_memory(meminfo: &str) -> Option<f64> {
+    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024.0)
+}
+
+/// Refuses numbers of threads that this process cannot have.
+pub fn check_threads(threads: usize) -> Result<(), Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    if (1..=cores).contains(&threads) {
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "--threads {threads} is not possible here; give a number from 1 to {cores}, the cores this process may use"
+    )))
+}
+
+/// How long ago this process started, as far as the system tells: loading the program is part of it.
+pub fn process_age() -> Duration {
+    // Times in `/proc` are given in hundredths of a second on all Linux systems talweg runs on.
+    const TICKS: f64 = 100.0;
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let stat = read("/proc/self/stat");
+    // The name of the program, in parentheses, may hold spaces. The start is the 20th field after it.
+    let start = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)?.parse::<f64>().ok());
+    let uptime = read("/proc/uptime").split_whitespace().next().and_then(|t| t.parse::<f64>().ok());
+    let age = uptime.zip(start).map_or(0.0, |(now, start)| now - start / TICKS);
+    // Without a sensible answer the clock starts now.
+    if (0.0..3600.0).contains(&age) { Duration::from_secs_f64(age) } else { Duration::ZERO }
 }

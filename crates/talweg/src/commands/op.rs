@@ -1,15 +1,15 @@
 //! `talweg op`: build, check and time one operator.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use talweg::{BenchOptions, Operator, OperatorError, Report, ScheduleSource, bench_operator};
-use talweg_ir::Dag;
 use talweg_ops::Spec;
 use talweg_target::Target;
 
-use super::{Failure, operator_help, print};
+use super::{DEFAULT_DB, Failure, check_memory, check_threads, db, operator_help, print};
 
 /// Arguments of `talweg op`.
 #[derive(Args)]
@@ -17,9 +17,12 @@ use super::{Failure, operator_help, print};
 pub struct Arguments {
     /// The operator and its sizes, for example `matmul:m=1024,n=1024,k=1024`.
     spec: String,
-    /// `default` for the analytic default, or a file with one step a line.
-    #[arg(long, value_name = "default|FILE", default_value = "default")]
+    /// `default` for the analytic default, `best` for the stored winner of tuning, or a file with one step a line.
+    #[arg(long, value_name = "default|best|FILE", default_value = "default")]
     schedule: String,
+    /// The tuning database, for `--schedule best`.
+    #[arg(long, default_value = DEFAULT_DB, value_name = "FILE")]
+    db: PathBuf,
     /// Threads of the operator's parallel loops.
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
@@ -57,13 +60,7 @@ enum Emit {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    if arguments.threads == 0 || arguments.threads > cores {
-        return Err(Failure::input(format!(
-            "--threads {} is not possible here; give a number from 1 to {cores}, the cores this process may use",
-            arguments.threads
-        )));
-    }
+    check_threads(arguments.threads)?;
     if !(0.001..=3600.0).contains(&arguments.budget) {
         return Err(Failure::input(format!(
             "--budget {} is not possible; give a number of seconds from 0.001 to 3600",
@@ -77,10 +74,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         })?;
     }
     let spec = Spec::parse(&arguments.spec).map_err(Failure::input)?;
-    let operator =
-        Operator::new(spec, &ScheduleSource::parse(&arguments.schedule), &target).map_err(|e| {
-            if matches!(e, OperatorError::Illegal(_)) { Failure::work(e) } else { Failure::input(e) }
-        })?;
+    let source = match arguments.schedule.as_str() {
+        "best" => {
+            let text = db::stored_winner(&arguments.db, &spec, arguments.threads)?.record.trace;
+            ScheduleSource::Text { name: "best".into(), text }
+        }
+        other => ScheduleSource::parse(other),
+    };
+    let operator = Operator::new(spec, &source, &target).map_err(|e| {
+        if matches!(e, OperatorError::Illegal(_)) { Failure::work(e) } else { Failure::input(e) }
+    })?;
     if let Some(emit) = arguments.emit {
         return print(&emitted(&operator, &target, emit)?);
     }
@@ -96,32 +99,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return print(&format!("{text}\n"));
     }
     print(&readable(&report, &arguments.schedule))
-}
-
-/// Refuses operators whose tensors do not fit into memory, rather than being killed for them later.
-fn check_memory(dag: &Dag) -> Result<(), String> {
-    let bytes =
-        |shape: Vec<i64>, element: usize| shape.iter().map(|e| *e as f64).product::<f64>() * element as f64;
-    let tensors = dag.tensors.iter().map(|t| bytes(t.const_shape().unwrap_or_default(), t.dtype.bytes()));
-    // The interpreter, the shared memory and the worker each have their own.
-    let needed = 3.0 * tensors.sum::<f64>();
-    let gib = |b: f64| b / f64::from(1 << 30);
-    match available_memory(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()) {
-        Some(available) if needed > available => Err(format!(
-            "checking and timing `{}` takes about {:.1} GiB of memory, and {:.1} GiB are available; make it smaller",
-            dag.name,
-            gib(needed),
-            gib(available)
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Bytes that can be had without swapping, from `/proc/meminfo`.
-fn available_memory(meminfo: &str) -> Option<f64> {
-    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024.0)
 }
 
 fn emitted(operator: &Operator, target: &Target, emit: Emit) -> Result<String, Failure> {

@@ -1,0 +1,223 @@
+//! `talweg db`: what the tuning database holds.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use talweg_db::{Best, Database, DbError, PruneOptions, TargetKey, TaskKey};
+use talweg_ir::Dag;
+use talweg_ops::Spec;
+use talweg_target::Target;
+use talweg_tuner::records::task_key;
+
+use super::{DEFAULT_DB, Failure, check_threads, print};
+
+/// Arguments of `talweg db`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+    /// The database.
+    #[arg(long, global = true, default_value = DEFAULT_DB, value_name = "FILE")]
+    db: PathBuf,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// One line for each task, machine and number of threads.
+    Ls,
+    /// Counts, failures by cause, and the size of the file.
+    Stats,
+    /// The stored winner of an operator on this machine: its times and its schedule.
+    Best {
+        /// The operator.
+        spec: String,
+        /// Threads of its parallel loops.
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        threads: usize,
+    },
+    /// Write everything as JSON lines.
+    Export {
+        /// Where to; standard output if not given.
+        file: Option<PathBuf>,
+    },
+    /// Add what an export wrote.
+    Import {
+        /// The export.
+        file: PathBuf,
+    },
+    /// Add everything another database has.
+    Merge {
+        /// The other database.
+        other: PathBuf,
+    },
+    /// Delete records that are no longer needed; winners stay.
+    Prune {
+        /// Good records to keep for each task.
+        #[arg(long, value_name = "N")]
+        keep: Option<u32>,
+        /// Delete only records older than so many days.
+        #[arg(long, value_name = "DAYS")]
+        older_than: Option<u64>,
+        /// Delete failures too.
+        #[arg(long)]
+        failures: bool,
+        /// Only count.
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+fn refused(error: DbError) -> Failure {
+    match error {
+        DbError::CannotOpen { .. }
+        | DbError::NotADatabase { .. }
+        | DbError::Newer { .. }
+        | DbError::BadLine { .. }
+        | DbError::ReadOnly { .. } => Failure::input(error),
+        _ => Failure::work(error),
+    }
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let existing = || Database::open_existing(&arguments.db).map_err(refused);
+    let created = || Database::open(&arguments.db).map_err(refused);
+    match &arguments.verb {
+        Verb::Ls => list(&existing()?),
+        Verb::Stats => stats(&existing()?),
+        Verb::Best { spec, threads } => best(&arguments.db, spec, *threads),
+        Verb::Export { file } => export(&existing()?, file.as_ref()),
+        Verb::Import { file } => {
+            let opened = File::open(file).map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
+            let done = created()?.import(BufReader::new(opened)).map_err(refused)?;
+            print(&added(done.records, done.duplicates, done.bests))
+        }
+        Verb::Merge { other } => {
+            let other = Database::open_existing(other).map_err(refused)?;
+            let done = created()?.merge(&other).map_err(refused)?;
+            print(&added(done.records, done.duplicates, done.bests))
+        }
+        Verb::Prune { keep, older_than, failures, dry_run } => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            let now = now.map_or(0, |d| d.as_secs());
+            let options = PruneOptions {
+                keep_best_n: *keep,
+                older_than: older_than.map(|days| now.saturating_sub(days.saturating_mul(86_400))),
+                failures: *failures,
+                dry_run: *dry_run,
+            };
+            let done = existing()?.prune(&options).map_err(refused)?;
+            let verb = if *dry_run { "would delete" } else { "deleted" };
+            print(&format!(
+                "{verb} {} good records, {} failures, {} texts\n",
+                done.good, done.failures, done.texts
+            ))
+        }
+    }
+}
+
+fn added(records: u64, duplicates: u64, bests: u64) -> String {
+    format!("{records} records added, {duplicates} were there already, {bests} winners\n")
+}
+
+/// A task in one line: its name and the shapes of what goes in and out.
+fn title(task: &TaskKey) -> String {
+    let Ok(dag) = Dag::parse(&task.text) else {
+        return task.text.lines().next().unwrap_or_default().to_string();
+    };
+    let outside = dag.tensors.iter().filter(|t| t.output || t.compute().is_none());
+    let shapes = outside.map(|t| {
+        let shape = t.const_shape().unwrap_or_default();
+        format!("{}[{}]", t.name, shape.iter().map(i64::to_string).collect::<Vec<_>>().join(","))
+    });
+    format!("{} {}", dag.name, shapes.collect::<Vec<_>>().join(" "))
+}
+
+fn list(db: &Database) -> Result<(), Failure> {
+    let mut out = String::new();
+    for task in db.stats().map_err(refused)?.tasks {
+        let entry = &task.entry;
+        let best = match &task.best {
+            Some(best) => {
+                format!("best {:.2} us ({:.2}x)", best.default_seconds / best.ab_ratio * 1e6, best.ab_ratio)
+            }
+            None => "no winner yet".into(),
+        };
+        out += &format!(
+            "{}  threads {}  {} records, {} failed  {best}  [{}]\n",
+            title(&entry.task),
+            entry.threads,
+            entry.records,
+            task.failed(),
+            entry.target.text
+        );
+    }
+    print(&out)
+}
+
+fn stats(db: &Database) -> Result<(), Failure> {
+    let stats = db.stats().map_err(refused)?;
+    let mut out = format!(
+        "{}: {} records of {} tasks in {} runs, {:.1} MiB\n",
+        db.path().display(),
+        stats.records,
+        stats.tasks.len(),
+        stats.runs,
+        stats.bytes as f64 / f64::from(1 << 20)
+    );
+    for task in &stats.tasks {
+        out += &format!("{}  threads {}\n", title(&task.entry.task), task.entry.threads);
+        out += &format!("  records  {}, {} failed\n", task.entry.records, task.failed());
+        for (cause, count) in &task.failures {
+            out += &format!("  failed   {count} x {cause}\n");
+        }
+        if let Some(seconds) = task.fastest_seconds {
+            out += &format!("  fastest  {:.2} us\n", seconds * 1e6);
+        }
+    }
+    print(&out)
+}
+
+/// The stored winner of an operator on this machine.
+pub fn stored_winner(path: &Path, spec: &Spec, threads: usize) -> Result<Best, Failure> {
+    let db = Database::open_existing(path).map_err(refused)?;
+    let key = task_key(&spec.build().map_err(Failure::input)?);
+    let target = TargetKey::new(Target::host().fingerprint());
+    let found = db.best(&key, &target, threads as u32).map_err(refused)?;
+    found.ok_or_else(|| {
+        Failure::input(format!(
+            "{}: no winner of `{spec}` with --threads {threads} on this machine; run `talweg tune {spec}` first",
+            path.display()
+        ))
+    })
+}
+
+fn best(path: &Path, spec: &str, threads: usize) -> Result<(), Failure> {
+    check_threads(threads)?;
+    let spec = Spec::parse(spec).map_err(Failure::input)?;
+    let best = stored_winner(path, &spec, threads)?;
+    let seconds = best.default_seconds / best.ab_ratio;
+    print(&format!(
+        "# {spec}\n# {:.2} us, the default {:.2} us ({:.2}x), largest relative error {:.1e}, by {}, record {}\n{}",
+        seconds * 1e6,
+        best.default_seconds * 1e6,
+        best.ab_ratio,
+        best.error,
+        best.record.strategy,
+        best.record.id,
+        best.record.trace
+    ))
+}
+
+fn export(db: &Database, file: Option<&PathBuf>) -> Result<(), Failure> {
+    let Some(path) = file else {
+        return db.export(std::io::stdout().lock()).map(|_| ()).map_err(refused);
+    };
+    let failed = |e: std::io::Error| Failure::input(format!("{}: {e}", path.display()));
+    let mut writer = BufWriter::new(File::create(path).map_err(failed)?);
+    let done = db.export(&mut writer).map_err(refused)?;
+    writer.flush().map_err(failed)?;
+    print(&format!("{} records, {} winners written to {}\n", done.records, done.bests, path.display()))
+}

@@ -1,0 +1,251 @@
+//! `talweg tune`: search for the fastest schedule of one or several operators.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use talweg_ops::Spec;
+use talweg_target::Target;
+use talweg_tuner::{
+    ModelKind, Objective, StrategyKind, TaskReport, TaskSpec, TuneError, TuneOptions, TuneReport, Tuner,
+};
+
+use super::progress::Progress;
+use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operator_help, print, process_age};
+
+/// Arguments of `talweg tune`.
+#[derive(Args)]
+#[command(after_help = operator_help::short(), after_long_help = operator_help::long())]
+pub struct Arguments {
+    /// The operators, for example `matmul:m=1024,n=1024,k=1024`; several are tuned together.
+    #[arg(required = true, value_name = "SPEC")]
+    specs: Vec<String>,
+    /// The search: ansor, autotvm, evolutionary, annealing, genetic, random or grid.
+    #[arg(long, default_value = "ansor", value_name = "NAME")]
+    strategy: String,
+    /// The cost model instead of the strategy's own: trees, rank or random.
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Time to use, from the start of the process: 90s, 5m, 1h. Without it and `--trials`, a minute.
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// Candidates to measure, over all operators.
+    #[arg(long, value_name = "N")]
+    trials: Option<usize>,
+    /// What several operators are tuned for: sum (of their times), speedup (its geometric mean over the defaults),
+    /// early-stop (the sum, leaving out operators that no longer improve).
+    #[arg(long, default_value = "sum", value_name = "NAME")]
+    objective: String,
+    /// Stop when all operators together take no longer than so many microseconds.
+    #[arg(long, value_name = "US")]
+    good_enough: Option<f64>,
+    /// Threads of the operators' parallel loops.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    threads: usize,
+    /// Names the random choices.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    seed: u64,
+    /// The database: what was measured is read from it and added to it.
+    #[arg(long, default_value = DEFAULT_DB, value_name = "FILE")]
+    db: PathBuf,
+    /// Ignore what earlier runs have measured.
+    #[arg(long)]
+    fresh: bool,
+    /// Candidates that are measured and stored together.
+    #[arg(long, default_value_t = 32, value_name = "N")]
+    batch: usize,
+    /// End with one JSON object on standard output; progress goes to standard error.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let options = options(arguments)?;
+    let mut tasks = Vec::new();
+    for text in &arguments.specs {
+        let spec = Spec::parse(text).map_err(Failure::input)?;
+        let dag = spec.build().map_err(Failure::input)?;
+        check_memory(&dag).map_err(Failure::input)?;
+        let (name, flops) = (spec.to_string(), spec.flops());
+        if tasks.iter().any(|t: &TaskSpec| t.name == name) {
+            return Err(Failure::input(format!("`{name}` is given twice; give every operator once")));
+        }
+        tasks.push(TaskSpec { name, dag, weight: 1.0, flops });
+    }
+    let mut progress = Progress::new(&options, tasks.len(), std::io::stderr().is_terminal());
+    let mut tuner = Tuner::new(options, tasks).map_err(classify)?;
+    let report = tuner.run(&mut |event| progress.show(&event));
+    progress.clear();
+    let report = report.map_err(classify)?;
+    if arguments.json {
+        return print(&format!("{}\n", object(&report, arguments)));
+    }
+    print(&readable(&report, arguments))
+}
+
+/// A database that cannot be used is bad input; everything else failed in the work.
+fn classify(error: TuneError) -> Failure {
+    if matches!(error, TuneError::Db(_)) { Failure::input(error) } else { Failure::work(error) }
+}
+
+fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
+    check_threads(arguments.threads)?;
+    let mut options = TuneOptions::new(Target::host());
+    let age = process_age();
+    options.started = options.started.checked_sub(age).unwrap_or(options.started);
+    options.strategy =
+        arguments.strategy.parse::<StrategyKind>().map_err(|e| Failure::input(format!("--strategy: {e}")))?;
+    let model = arguments.model.as_deref().map(str::parse::<ModelKind>).transpose();
+    options.model = model.map_err(|e| Failure::input(format!("--model: {e}")))?;
+    options.budget =
+        match (&arguments.budget, arguments.trials) {
+            (Some(text), _) => Some(parse_duration(text).ok_or_else(|| {
+                Failure::input(format!("--budget {text}: give a time such as 90s, 5m or 1h"))
+            })?),
+            (None, Some(_)) => None,
+            (None, None) => Some(Duration::from_secs(60)),
+        };
+    if arguments.trials == Some(0) || arguments.batch == 0 {
+        return Err(Failure::input("--trials and --batch must be at least 1"));
+    }
+    options.objective = match (arguments.objective.as_str(), arguments.good_enough) {
+        ("sum", None) => Objective::Sum,
+        ("sum", Some(_)) => Objective::Requirement,
+        ("speedup", None) => Objective::Speedup,
+        ("early-stop", None) => Objective::EarlyStop { rounds: 10, gain: 0.005 },
+        ("speedup" | "early-stop", Some(_)) => {
+            return Err(Failure::input("--good-enough is a limit of the sum; leave --objective out"));
+        }
+        (other, _) => {
+            return Err(Failure::input(format!("--objective {other}: give sum, speedup or early-stop")));
+        }
+    };
+    options.good_enough = arguments.good_enough.map(|us| us * 1e-6);
+    options.trials = arguments.trials;
+    options.threads = arguments.threads;
+    options.seed = arguments.seed;
+    options.db = Some(arguments.db.clone());
+    options.resume = !arguments.fresh;
+    options.batch = arguments.batch;
+    options.command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let stop: Arc<AtomicBool> = options.stop.clone();
+    interrupt::watch(stop).map_err(Failure::work)?;
+    Ok(options)
+}
+
+/// Reads `90s`, `1.5m`, `1h`, `200ms` or plain seconds; `None` for anything else and for times that are not positive.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let split = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)));
+    let (number, scale) = split.unwrap_or((text, 1.0));
+    let seconds = number.trim().parse::<f64>().ok()? * scale;
+    (seconds > 0.0 && seconds < 1e9).then(|| Duration::from_secs_f64(seconds))
+}
+
+fn task_object(task: &TaskReport) -> Value {
+    let failures: serde_json::Map<String, Value> = task
+        .failures
+        .iter()
+        .map(|(cause, group)| (cause.clone(), json!({ "count": group.count, "text": group.text })))
+        .collect();
+    json!({
+        "spec": task.name,
+        "best_us": task.best_seconds * 1e6,
+        "default_us": task.default_seconds * 1e6,
+        "gflops": task.gflops,
+        "max_rel_error": task.error,
+        "trials": task.trials,
+        "resumed": task.resumed,
+        "schedule": task.trace,
+        "default_won": task.default_won,
+        "failures": failures,
+        "curve": task.curve.iter().map(|(at, best)| [*at, best * 1e6]).collect::<Vec<_>>(),
+    })
+}
+
+fn object(report: &TuneReport, arguments: &Arguments) -> Value {
+    let mut object = match report.tasks.as_slice() {
+        [task] => task_object(task),
+        tasks => {
+            let total = |of: fn(&TaskReport) -> f64| tasks.iter().map(|t| t.weight * of(t)).sum::<f64>();
+            json!({
+                "tasks": tasks.iter().map(task_object).collect::<Vec<_>>(),
+                "best_us": total(|t| t.best_seconds) * 1e6,
+                "default_us": total(|t| t.default_seconds) * 1e6,
+                "gflops": total(|t| t.gflops * t.best_seconds) / total(|t| t.best_seconds),
+            })
+        }
+    };
+    object["trials"] = json!(report.trials);
+    object["seconds"] = json!(report.seconds);
+    object["strategy"] = json!(report.strategy);
+    object["threads"] = json!(arguments.threads);
+    object["seed"] = json!(arguments.seed);
+    let p = &report.phases;
+    object["phases"] = json!({
+        "prepare": p.prepare, "search": p.search, "build": p.build,
+        "measure": p.measure, "store": p.store, "finals": p.finals,
+    });
+    object["stopped_by"] = json!(report.reason.name());
+    object
+}
+
+fn readable(report: &TuneReport, arguments: &Arguments) -> String {
+    let mut out = String::new();
+    for task in &report.tasks {
+        out += &format!("{}\n", task.name);
+        out += &format!(
+            "  best     {:.2} us, {:.1} GFLOP/s; the default takes {:.2} us ({:.2}x)\n",
+            task.best_seconds * 1e6,
+            task.gflops,
+            task.default_seconds * 1e6,
+            task.default_seconds / task.best_seconds
+        );
+        if task.default_won {
+            out += "           no candidate is faster than the default schedule, which is stored\n";
+        }
+        out += &format!(
+            "  check    largest relative error {:.1e} against the reference interpreter\n",
+            task.error
+        );
+        out += &format!("  trials   {} measured, {} known from earlier runs\n", task.trials, task.resumed);
+        for (cause, group) in &task.failures {
+            out += &format!("  failed   {} x {cause}: {}\n", group.count, group.text);
+        }
+    }
+    let p = &report.phases;
+    out += &format!(
+        "time     {:.1} s preparing, {:.1} searching, {:.1} compiling, {:.1} measuring, {:.1} storing, {:.1} in the finals\n",
+        p.prepare, p.search, p.build, p.measure, p.store, p.finals
+    );
+    out += &format!(
+        "{}: {} trials in {:.1} s ({:.1} a second), ended by {}; stored in {}\n",
+        report.strategy,
+        report.trials,
+        report.seconds,
+        report.trials as f64 / report.seconds.max(1e-9),
+        report.reason,
+        arguments.db.display()
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        for (text, seconds) in [("90s", 90.0), ("5m", 300.0), ("1h", 3600.0), ("250ms", 0.25), ("7", 7.0)] {
+            assert_eq!(parse_duration(text), Some(Duration::from_secs_f64(seconds)), "{text}");
+        }
+        for bad in ["", "s", "0s", "-1s", "1d", "nan", "inf", "1e400s"] {
+            assert_eq!(parse_duration(bad), None, "{bad}");
+        }
+    }
+}

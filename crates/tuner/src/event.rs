@@ -1,0 +1,111 @@
+//! What happens while tuning, as it happens.
+
+use talweg_db::RecordId;
+
+use crate::report::StopReason;
+
+/// One thing that happened. Tasks are named by their position in the list given to the tuner.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A task is ready: its space, its reference, what earlier runs know, and its default's time.
+    TaskStarted {
+        /// The task.
+        task: usize,
+        /// Its name.
+        name: String,
+        /// Sketches of its space.
+        sketches: usize,
+        /// Candidates of its space, roughly.
+        size: f64,
+        /// Records of earlier runs the strategy was told.
+        resumed: usize,
+        /// Seconds of the default schedule.
+        default_seconds: f64,
+    },
+    /// The strategy has proposed a batch; learning from the last one is part of it.
+    Asked {
+        /// The task.
+        task: usize,
+        /// How many candidates.
+        count: usize,
+        /// How long it took.
+        seconds: f64,
+    },
+    /// The cost model cannot learn or predict; the search goes on at random.
+    ModelFailed {
+        /// The task.
+        task: usize,
+        /// Why.
+        text: String,
+    },
+    /// A part of a batch was compiled.
+    BatchBuilt {
+        /// The task.
+        task: usize,
+        /// Good ones.
+        built: usize,
+        /// Bad ones.
+        failed: usize,
+        /// How long it took.
+        seconds: f64,
+    },
+    /// A candidate was measured.
+    SampleMeasured {
+        /// The task.
+        task: usize,
+        /// The candidate.
+        candidate: String,
+        /// Seconds, `None` if it failed.
+        seconds: Option<f64>,
+        /// The cause of its failure.
+        cause: Option<String>,
+    },
+    /// The fastest so far.
+    NewBest {
+        /// The task.
+        task: usize,
+        /// The candidate.
+        candidate: String,
+        /// Its seconds.
+        seconds: f64,
+        /// Since the start of the process.
+        at: f64,
+    },
+    /// A cause of failure was met for the first time.
+    ErrorGrouped {
+        /// The task.
+        task: usize,
+        /// The cause.
+        cause: String,
+        /// The full text of this first one.
+        text: String,
+    },
+    /// A batch is in the database.
+    Saved {
+        /// The task.
+        task: usize,
+        /// Records of this batch.
+        records: usize,
+        /// Candidates measured in this run so far, over all tasks.
+        trials: usize,
+    },
+    /// The finals of a task are over.
+    Verified {
+        /// The task.
+        task: usize,
+        /// The record stored as best.
+        record: RecordId,
+        /// Its seconds in the finals.
+        seconds: f64,
+        /// The default's seconds in the finals.
+        default_seconds: f64,
+    },
+    /// The run is over.
+    Finished {
+        /// Why.
+        reason: StopReason,
+        /// Candidates measured in this run.
+        trials: usize,
+    },
+}

@@ -1,0 +1,41 @@
+//! The tuning loop: asks a strategy, measures, stores, learns; typed events.
+//!
+//! A [`Tuner`] takes tasks and improves the one the task scheduler names, batch by batch, until the budget is used up
+//! or nothing is left to gain. Whatever is measured is stored in one transaction a batch, so a killed run loses at
+//! most the batch in flight, and the next run resumes from the records. A winner is checked against the reference
+//! interpreter, compared with the default schedule in alternating runs, and only then stored as best.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`options`] | what to tune, how, and for how long |
+//! | [`event`] | what happens, as it happens |
+//! | [`report`] | what came of it |
+//! | [`tuner`] | the loop over tasks and batches |
+//! | [`task`] | the state of one task |
+//! | [`finals`] | the alternating comparison of the fastest candidates with the default |
+//! | [`runner`] | where candidates run: worker processes, or a simulated device |
+//! | [`records`] | candidates and failures as database records, and back |
+//! | [`strategy`] | strategies and models by name; transfer from other tasks |
+//! | [`reference`](mod@reference) | inputs, reference outputs and the accepted error |
+//! | [`error`] | why tuning cannot go on |
+
+pub mod error;
+pub mod event;
+pub mod finals;
+pub mod options;
+pub mod records;
+pub mod reference;
+pub mod report;
+pub mod runner;
+pub mod strategy;
+pub mod task;
+pub mod tuner;
+
+pub use error::TuneError;
+pub use event::Event;
+pub use options::{TaskSpec, TuneOptions};
+pub use report::{FailureGroup, Phases, StopReason, TaskReport, TuneReport};
+pub use runner::{Runner, Simulated, Workers};
+pub use strategy::{ModelKind, StrategyKind};
+pub use talweg_search::objective::Objective;
+pub use tuner::Tuner;

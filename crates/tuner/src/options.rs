@@ -1,0 +1,106 @@
+//! What to tune, how, and for how long.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use talweg_ir::Dag;
+use talweg_search::objective::Objective;
+use talweg_target::Target;
+
+use crate::strategy::{ModelKind, StrategyKind};
+
+/// One task: a DAG, and how much it counts.
+#[derive(Clone, Debug)]
+pub struct TaskSpec {
+    /// For messages and reports; the part before a colon groups similar tasks.
+    pub name: String,
+    /// What is computed. Its text is the task's key in the database.
+    pub dag: Dag,
+    /// How often it runs in what is tuned for.
+    pub weight: f64,
+    /// Useful operations of one run.
+    pub flops: f64,
+}
+
+/// How to tune.
+#[derive(Clone, Debug)]
+pub struct TuneOptions {
+    /// The machine candidates are compiled for.
+    pub target: Target,
+    /// Which search.
+    pub strategy: StrategyKind,
+    /// Which cost model guides it; the strategy's own if not given.
+    pub model: Option<ModelKind>,
+    /// Time to use, counted from [`TuneOptions::started`].
+    pub budget: Option<Duration>,
+    /// Candidates to measure in this run, over all tasks.
+    pub trials: Option<usize>,
+    /// Threads of the candidates' parallel loops.
+    pub threads: usize,
+    /// Names the random streams.
+    pub seed: u64,
+    /// The database file; in memory if not given.
+    pub db: Option<PathBuf>,
+    /// Whether the records of earlier runs are used.
+    pub resume: bool,
+    /// Candidates of a batch: what a killed run may lose.
+    pub batch: usize,
+    /// What several tasks are tuned for.
+    pub objective: Objective,
+    /// Seconds of all tasks together that are good enough, for [`Objective::Requirement`].
+    pub good_enough: Option<f64>,
+    /// Time for the samples of one candidate.
+    pub sampling_budget: Duration,
+    /// A candidate this many times slower than the best is sampled just enough to be sure of that.
+    pub slow_factor: f64,
+    /// Rounds of the final comparison.
+    pub alternations: usize,
+    /// Candidates in the final comparison.
+    pub finalists: usize,
+    /// When so many first candidates of a task fail, all of them, tuning stops.
+    pub failures: usize,
+    /// A task gets no more batches when so many have improved it by less than half a percent.
+    pub patience: usize,
+    /// When the process started: zero of the curve and of the budget.
+    pub started: Instant,
+    /// Ends the run with the best so far once it is set.
+    pub stop: Arc<AtomicBool>,
+    /// The command line, for the database.
+    pub command: String,
+}
+
+impl TuneOptions {
+    /// The usual settings: Ansor, one thread, a minute.
+    pub fn new(target: Target) -> TuneOptions {
+        TuneOptions {
+            target,
+            strategy: StrategyKind::Ansor,
+            model: None,
+            budget: Some(Duration::from_secs(60)),
+            trials: None,
+            threads: 1,
+            seed: 0,
+            db: None,
+            resume: true,
+            batch: 32,
+            objective: Objective::Sum,
+            good_enough: None,
+            sampling_budget: Duration::from_millis(30),
+            slow_factor: 1.3,
+            alternations: 5,
+            finalists: 8,
+            failures: 32,
+            patience: 20,
+            started: Instant::now(),
+            stop: Arc::default(),
+            command: String::new(),
+        }
+    }
+
+    /// Seconds since the start.
+    pub fn elapsed(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+}

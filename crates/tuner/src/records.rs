@@ -1,0 +1,42 @@
+//! Candidates as database records, and back.
+//!
+//! The trace of a record begins with a comment that names the candidate. Resuming reads it, and trusts it only if the
+//! candidate still has the steps that follow: a space that has changed since costs its records, not correctness.
+
+use talweg_db::{Record, TaskKey};
+use talweg_ir::Dag;
+use talweg_search::{Candidate, Outcome, Sample};
+use talweg_space::Space;
+
+/// The version of the canonical text of tasks.
+pub const TASK_VERSION: u32 = 1;
+
+/// What records of the default schedule give as their strategy.
+pub const DEFAULT: &str = "default";
+
+const MARK: &str = "# candidate ";
+
+/// The key of a DAG.
+pub fn task_key(dag: &Dag) -> TaskKey {
+    TaskKey::new(dag.to_string(), TASK_VERSION)
+}
+
+/// The trace text of a candidate.
+pub fn trace_text(space: &Space, candidate: &Candidate) -> Result<String, talweg_space::SpaceError> {
+    Ok(format!("{MARK}{candidate}\n{}", space.trace(candidate)?))
+}
+
+/// The candidate of a trace text, if it is one of this space.
+pub fn candidate_of(space: &Space, text: &str) -> Option<Candidate> {
+    let name = text.strip_prefix(MARK)?.lines().next()?;
+    let candidate: Candidate = name.parse().ok()?;
+    let same = space.satisfies(&candidate) && trace_text(space, &candidate).is_ok_and(|own| own == text);
+    same.then_some(candidate)
+}
+
+/// A stored record as a sample, if it is a candidate of this space.
+pub fn sample_of(space: &Space, record: &Record) -> Option<Sample> {
+    let candidate = candidate_of(space, &record.trace)?;
+    let outcome = record.typical_seconds().map_or(Outcome::Failed, Outcome::Seconds);
+    Some(Sample::new(candidate, outcome))
+}

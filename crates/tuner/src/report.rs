@@ -1,0 +1,113 @@
+//! What came of a run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The time is used up.
+    Budget,
+    /// So many candidates as wanted were measured.
+    Trials,
+    /// The space is exhausted, or no task improves any more.
+    NothingToGain,
+    /// The latency that is good enough was reached.
+    GoodEnough,
+    /// Somebody asked for the end.
+    Interrupted,
+}
+
+impl StopReason {
+    /// One word for reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            StopReason::Budget => "budget",
+            StopReason::Trials => "trials",
+            StopReason::NothingToGain => "nothing-to-gain",
+            StopReason::GoodEnough => "good-enough",
+            StopReason::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Failures with one cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureGroup {
+    /// How many.
+    pub count: usize,
+    /// The full text of the first.
+    pub text: String,
+}
+
+/// Failures by cause.
+pub type Failures = BTreeMap<String, FailureGroup>;
+
+/// What is known about a task after the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskReport {
+    /// Its name.
+    pub name: String,
+    /// How much it counts.
+    pub weight: f64,
+    /// Seconds of the winner in the finals.
+    pub best_seconds: f64,
+    /// Seconds of the default in the same alternating runs.
+    pub default_seconds: f64,
+    /// Operations per second of the winner, in billions.
+    pub gflops: f64,
+    /// The winner's largest relative error against the reference interpreter.
+    pub error: f64,
+    /// The winner's steps.
+    pub trace: String,
+    /// Whether the default schedule itself won.
+    pub default_won: bool,
+    /// Candidates measured in this run, failures included.
+    pub trials: usize,
+    /// Records of earlier runs that were used.
+    pub resumed: usize,
+    /// Failures of this run.
+    pub failures: Failures,
+    /// Seconds since the start of the process, and the best so far in seconds, at every improvement.
+    pub curve: Vec<(f64, f64)>,
+}
+
+/// Where the time of a run went, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Phases {
+    /// Spaces, references and default schedules.
+    pub prepare: f64,
+    /// Strategies and their models.
+    pub search: f64,
+    /// Compiling candidates.
+    pub build: f64,
+    /// Checking and timing candidates.
+    pub measure: f64,
+    /// The database.
+    pub store: f64,
+    /// The finals.
+    pub finals: f64,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TuneReport {
+    /// One entry a task, in their order.
+    pub tasks: Vec<TaskReport>,
+    /// Candidates measured in this run.
+    pub trials: usize,
+    /// Seconds since the start of the process.
+    pub seconds: f64,
+    /// Why the run ended.
+    pub reason: StopReason,
+    /// The strategy.
+    pub strategy: String,
+    /// Where the time went.
+    pub phases: Phases,
+}

@@ -1,0 +1,240 @@
+//! Strategies and models by name, put together for a task; transfer from the records of other tasks.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use talweg_cost::{Loss, Params, Trees};
+use talweg_db::{Database, Record, TargetKey, TaskKey};
+use talweg_features::FeatureError;
+use talweg_ir::Dag;
+use talweg_search::{
+    Annealing, AnnealingParams, Evolutionary, EvolutionaryParams, Features, Genetic, GeneticParams, Grid,
+    ModelScorer, Random, RandomScorer, Sample, Scorer, SharedModel, SpaceDomain, SpaceFeatures, Strategy,
+    TrainingSet,
+};
+use talweg_space::Space;
+use talweg_target::Target;
+
+use crate::records::{TASK_VERSION, sample_of};
+
+/// Records of other tasks a global model learns from, at most.
+const MAX_HISTORY: usize = 4000;
+
+/// A search by its name on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrategyKind {
+    /// Evolution on a model that all tasks share.
+    Ansor,
+    /// Annealing with diversity on a model that ranks, with transfer from other tasks in the database.
+    AutoTvm,
+    /// Evolution on a model of the task alone.
+    Evolutionary,
+    /// Annealing on a model of the task alone.
+    Annealing,
+    /// A genetic algorithm on measured speeds, without a model.
+    Genetic,
+    /// Random candidates.
+    Random,
+    /// All candidates in order.
+    Grid,
+}
+
+/// All strategies.
+pub const STRATEGIES: [StrategyKind; 7] = [
+    StrategyKind::Ansor,
+    StrategyKind::AutoTvm,
+    StrategyKind::Evolutionary,
+    StrategyKind::Annealing,
+    StrategyKind::Genetic,
+    StrategyKind::Random,
+    StrategyKind::Grid,
+];
+
+impl StrategyKind {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            StrategyKind::Ansor => "ansor",
+            StrategyKind::AutoTvm => "autotvm",
+            StrategyKind::Evolutionary => "evolutionary",
+            StrategyKind::Annealing => "annealing",
+            StrategyKind::Genetic => "genetic",
+            StrategyKind::Random => "random",
+            StrategyKind::Grid => "grid",
+        }
+    }
+}
+
+impl fmt::Display for StrategyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no strategy or model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is not known; give one of {known}")]
+pub struct UnknownName {
+    /// What was given.
+    pub name: String,
+    /// What would have been good.
+    pub known: String,
+}
+
+impl FromStr for StrategyKind {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<StrategyKind, UnknownName> {
+        let known = || STRATEGIES.map(StrategyKind::name).join(", ");
+        let found = STRATEGIES.into_iter().find(|s| s.name() == text);
+        found.ok_or_else(|| UnknownName { name: text.into(), known: known() })
+    }
+}
+
+/// What guides a strategy that asks a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelKind {
+    /// Ansor's: trees with weighted squared loss on sums of stores.
+    Trees,
+    /// AutoTVM's: trees with pairwise rank loss.
+    Rank,
+    /// Random scores: what a model is worth, by comparison.
+    Random,
+}
+
+impl FromStr for ModelKind {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<ModelKind, UnknownName> {
+        match text {
+            "trees" => Ok(ModelKind::Trees),
+            "rank" => Ok(ModelKind::Rank),
+            "random" => Ok(ModelKind::Random),
+            _ => Err(UnknownName { name: text.into(), known: "trees, rank, random".into() }),
+        }
+    }
+}
+
+/// A strategy for one task, and the model it asks, if any.
+pub struct Search {
+    /// The strategy.
+    pub strategy: Box<dyn Strategy>,
+    /// Its model.
+    pub model: Option<SharedModel>,
+}
+
+/// Everything a strategy is made of.
+pub struct Ingredients<'a> {
+    /// Which strategy.
+    pub kind: StrategyKind,
+    /// Which model; the strategy's own if not given.
+    pub model: Option<ModelKind>,
+    /// What is searched.
+    pub space: &'a Arc<Space>,
+    /// The machine.
+    pub target: &'a Target,
+    /// The model that tasks share.
+    pub shared: &'a SharedModel,
+    /// A model of other tasks.
+    pub global: Option<Trees>,
+    /// The task's number in the shared model.
+    pub task: u32,
+    /// Names the random stream.
+    pub seed: u64,
+}
+
+impl Ingredients<'_> {
+    /// Puts the strategy together.
+    pub fn search(self) -> Result<Search, FeatureError> {
+        let Ingredients { kind, space, target, task, seed, .. } = self;
+        let domain = Arc::new(SpaceDomain::new(space.clone()));
+        let plain = |strategy: Box<dyn Strategy>| Ok(Search { strategy, model: None });
+        match kind {
+            StrategyKind::Genetic => {
+                return plain(Box::new(Genetic::new(domain, GeneticParams::default(), seed)));
+            }
+            StrategyKind::Random => return plain(Box::new(Random::new(domain, seed))),
+            StrategyKind::Grid => return plain(Box::new(Grid::new(domain))),
+            StrategyKind::Ansor if self.model.is_none() => {
+                let model = self.shared.clone();
+                let strategy = talweg_search::ansor(space, target, model.clone(), task, seed)?;
+                return Ok(Search { strategy: Box::new(strategy), model: Some(model) });
+            }
+            StrategyKind::AutoTvm if self.model.is_none() => {
+                return plain(Box::new(talweg_search::autotvm(
+                    space,
+                    target,
+                    Features::Stores,
+                    self.global,
+                    seed,
+                )?));
+            }
+            _ => {}
+        }
+        let evolves = matches!(kind, StrategyKind::Ansor | StrategyKind::Evolutionary);
+        let model = match self.model.unwrap_or(if evolves { ModelKind::Trees } else { ModelKind::Rank }) {
+            ModelKind::Trees => Some(SharedModel::ansor(seed)),
+            ModelKind::Rank => Some(SharedModel::autotvm(self.global, seed)),
+            ModelKind::Random => None,
+        };
+        let scorer: Box<dyn Scorer> = match &model {
+            Some(model) => Box::new(ModelScorer::new(space, target, Features::Stores, model.clone(), task)?),
+            None => Box::new(RandomScorer::new(seed)),
+        };
+        let strategy: Box<dyn Strategy> = if evolves {
+            let params = EvolutionaryParams::default();
+            Box::new(Evolutionary::new(domain, scorer, params, seed).named(kind.name()))
+        } else {
+            let params = AnnealingParams::default();
+            Box::new(Annealing::new(domain, scorer, params, seed).named(kind.name()))
+        };
+        Ok(Search { strategy, model })
+    }
+}
+
+/// A model of the other tasks in the database, for transfer; `None` where there is too little to learn from.
+pub fn global_model(
+    db: &Database,
+    key: &TargetKey,
+    threads: u32,
+    except: &TaskKey,
+    target: &Target,
+    seed: u64,
+) -> Result<Option<Trees>, talweg_db::DbError> {
+    let mut tasks: BTreeMap<TaskKey, Vec<Record>> = BTreeMap::new();
+    for record in db.history(key, threads, Some(except))?.take(MAX_HISTORY) {
+        let record = record?;
+        if record.task.version == TASK_VERSION {
+            tasks.entry(record.task.clone()).or_default().push(record);
+        }
+    }
+    let mut set = TrainingSet::new();
+    for (number, (task, records)) in (0u32..).zip(&tasks) {
+        let Ok(dag) = Dag::parse(&task.text) else { continue };
+        let space = Space::of(&dag, target);
+        let samples: Vec<Sample> = records.iter().filter_map(|r| sample_of(&space, r)).collect();
+        let Ok(mut features) = SpaceFeatures::new(&space, target, Features::Stores) else { continue };
+        // Records that cannot be described teach nothing; the others still do.
+        let _ = set.add(&mut features, number, &samples);
+    }
+    let params = Params { seed, ..Params::autotvm() };
+    Ok(set.fit_global(Loss::PairwiseRank, &params).unwrap_or(None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for kind in STRATEGIES {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        let error = "tabu".parse::<StrategyKind>().expect_err("no such strategy").to_string();
+        assert!(error.contains("ansor") && error.contains("`tabu`"), "{error}");
+        assert_eq!("rank".parse(), Ok(ModelKind::Rank));
+        assert!("xgb".parse::<ModelKind>().is_err());
+    }
+}

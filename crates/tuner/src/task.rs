@@ -1,0 +1,135 @@
+//! The state of one task: its space, its search, what is known of its candidates.
+
+use std::sync::Arc;
+
+use talweg_db::{Failure, NewRecord, RecordId, TaskKey};
+use talweg_ir::{Nest, verify_nest};
+use talweg_schedule::concrete::concretize;
+use talweg_schedule::{Schedule, Trace, analytic};
+use talweg_search::Candidate;
+use talweg_search::scheduler::TaskState;
+use talweg_space::Space;
+use talweg_target::Target;
+
+use crate::error::TuneError;
+use crate::options::TaskSpec;
+use crate::report::{FailureGroup, Failures};
+use crate::runner::Runner;
+use crate::strategy::Search;
+
+/// A stored record that may win.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contender {
+    /// The record.
+    pub record: RecordId,
+    /// Its seconds when it was measured.
+    pub seconds: f64,
+    /// Its trace text.
+    pub trace: String,
+    /// Its largest relative error against the reference.
+    pub error: f64,
+}
+
+/// The default schedule, built.
+pub struct DefaultSchedule<K> {
+    /// The kernel.
+    pub kernel: K,
+    /// Its record of this run.
+    pub contender: Contender,
+}
+
+/// The state of a task.
+pub struct TaskRun<R: Runner> {
+    /// What is tuned.
+    pub spec: TaskSpec,
+    /// Its key in the database.
+    pub key: TaskKey,
+    /// Its space.
+    pub space: Arc<Space>,
+    /// Its search.
+    pub search: Search,
+    /// What candidates run on.
+    pub data: R::Data,
+    /// The default schedule.
+    pub default: DefaultSchedule<R::Kernel>,
+    /// The fastest candidates, fastest first.
+    pub contenders: Vec<Contender>,
+    /// What the scheduler sees.
+    pub state: TaskState,
+    /// Candidates measured in this run.
+    pub trials: usize,
+    /// Successes of this run and earlier ones.
+    pub successes: usize,
+    /// Records of earlier runs.
+    pub resumed: usize,
+    /// Failures of this run.
+    pub failures: Failures,
+    /// Seconds since the start, and the best so far.
+    pub curve: Vec<(f64, f64)>,
+}
+
+impl<R: Runner> TaskRun<R> {
+    /// The fastest time so far, the default's included.
+    pub fn best_seconds(&self) -> f64 {
+        let fastest = self.contenders.first().map_or(f64::INFINITY, |c| c.seconds);
+        fastest.min(self.default.contender.seconds)
+    }
+
+    /// Keeps a candidate if it is among the fastest `capacity`.
+    pub fn offer(&mut self, contender: Contender, capacity: usize) {
+        let at = self.contenders.partition_point(|c| c.seconds <= contender.seconds);
+        if at < capacity && !self.contenders.iter().any(|c| c.trace == contender.trace) {
+            self.contenders.insert(at, contender);
+            self.contenders.truncate(capacity);
+        }
+    }
+
+    /// Counts a failure; true for the first of its cause.
+    pub fn count_failure(&mut self, failure: &Failure) -> bool {
+        let fresh = || FailureGroup { count: 0, text: failure.text.clone() };
+        let group = self.failures.entry(failure.cause.clone()).or_insert_with(fresh);
+        group.count += 1;
+        group.count == 1
+    }
+
+    /// The diagnosis when the first candidates have all failed.
+    pub fn hopeless(&self, limit: usize) -> Option<TuneError> {
+        if self.successes > 0 || self.trials < limit {
+            return None;
+        }
+        let (cause, group) = self.failures.iter().max_by_key(|(_, group)| group.count)?;
+        Some(TuneError::AllFail {
+            task: self.spec.name.clone(),
+            count: self.trials,
+            cause: cause.clone(),
+            text: group.text.clone(),
+        })
+    }
+}
+
+/// A measured candidate on its way to database and strategy.
+pub struct Measured {
+    /// The candidate.
+    pub candidate: Candidate,
+    /// Its record.
+    pub record: NewRecord,
+    /// Its seconds, `None` if it failed.
+    pub seconds: Option<f64>,
+}
+
+/// The concrete program of a trace.
+pub fn lower(spec: &TaskSpec, trace: &Trace) -> Result<Nest, TuneError> {
+    let wrong = |source| TuneError::DefaultSchedule { task: spec.name.clone(), source };
+    let schedule = Schedule::replay(spec.dag.clone(), trace).map_err(wrong)?;
+    let nest = schedule.lower().and_then(|nest| concretize(&nest, &|_| None)).map_err(wrong)?;
+    verify_nest(&nest)
+        .map_err(|violations| TuneError::IllegalDefault { task: spec.name.clone(), violations })?;
+    Ok(nest)
+}
+
+/// The default schedule of a task, and its program.
+pub fn default_program(spec: &TaskSpec, target: &Target) -> Result<(Trace, Nest), TuneError> {
+    let trace = analytic::default_trace(&spec.dag, target);
+    let nest = lower(spec, &trace)?;
+    Ok((trace, nest))
+}

@@ -1,0 +1,491 @@
+//! The loop over tasks and batches.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use talweg_db::{Database, NewRecord, Replace, RunId, RunInfo, TargetKey};
+use talweg_search::objective::{Network, Objective};
+use talweg_search::scheduler::{Next, Reason, Scheduler, TaskState};
+use talweg_search::{Candidate, Outcome, Sample, SharedModel};
+use talweg_space::Space;
+
+use crate::error::TuneError;
+use crate::event::Event;
+use crate::finals::{CLOSED_FIELD, Finalist, OPEN_ROUNDS, Verdict, compare};
+use crate::options::{TaskSpec, TuneOptions};
+use crate::records::{DEFAULT, sample_of, task_key, trace_text};
+use crate::report::{Failures, Phases, StopReason, TaskReport, TuneReport};
+use crate::runner::{Effort, LOST, Runner, Workers};
+use crate::strategy::{Ingredients, StrategyKind, global_model};
+use crate::task::{Contender, DefaultSchedule, Measured, TaskRun, default_program, lower};
+
+/// Candidates compiled at a time: few enough to notice the end of the budget, enough to keep all builders busy.
+const SUB_BATCH: usize = 16;
+
+/// Where events go.
+pub type Listener<'a> = &'a mut dyn FnMut(Event);
+
+/// Tunes tasks.
+pub struct Tuner<R: Runner = Workers> {
+    options: TuneOptions,
+    specs: Vec<TaskSpec>,
+    runner: R,
+    db: Database,
+    target: TargetKey,
+    trials: usize,
+    /// The default schedules of all tasks together.
+    default_seconds: f64,
+    phases: Phases,
+}
+
+impl Tuner<Workers> {
+    /// A tuner that measures on this machine.
+    pub fn new(options: TuneOptions, tasks: Vec<TaskSpec>) -> Result<Tuner, TuneError> {
+        let workers = Workers::new(&options)?;
+        Tuner::with_runner(options, tasks, workers)
+    }
+}
+
+impl<R: Runner> Tuner<R> {
+    /// A tuner on any runner.
+    pub fn with_runner(options: TuneOptions, specs: Vec<TaskSpec>, runner: R) -> Result<Tuner<R>, TuneError> {
+        if specs.is_empty() {
+            return Err(TuneError::NoTasks);
+        }
+        let db = match &options.db {
+            Some(path) => Database::open(path)?,
+            None => Database::open_in_memory()?,
+        };
+        let target = TargetKey::new(options.target.fingerprint());
+        Ok(Tuner {
+            options,
+            specs,
+            runner,
+            db,
+            target,
+            trials: 0,
+            default_seconds: 0.0,
+            phases: Phases::default(),
+        })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.db
+    }
+
+    /// Tunes until something ends it. Whatever ends it, the best so far is compared with the default and stored.
+    pub fn run(&mut self, listener: Listener<'_>) -> Result<TuneReport, TuneError> {
+        self.trials = 0;
+        self.phases = Phases::default();
+        let run = self.db.begin_run(&RunInfo {
+            strategy: self.options.strategy.name().into(),
+            seed: self.options.seed,
+            command: self.options.command.clone(),
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            environment: String::new(),
+        })?;
+        let shared = SharedModel::ansor(self.options.seed);
+        let begin = Instant::now();
+        let mut tasks = Vec::new();
+        for at in 0..self.specs.len() {
+            tasks.push(self.start(at, run, &shared, listener)?);
+        }
+        self.phases.prepare = begin.elapsed().as_secs_f64();
+        let scheduler = Scheduler {
+            objective: self.options.objective,
+            patience: self.options.patience,
+            gain: 0.005,
+            seed: self.options.seed,
+            ..Scheduler::default()
+        };
+        self.default_seconds = tasks.iter().map(|t| t.default.contender.seconds).sum();
+        let networks = self.networks(&tasks);
+        let reason = loop {
+            if let Some(reason) = self.is_over() {
+                break reason;
+            }
+            let states: Vec<TaskState> = tasks.iter().map(|t| t.state.clone()).collect();
+            let at = match scheduler.next(&networks, &states) {
+                Next::Task(at) => at,
+                Next::Done(Reason::RequirementsMet) => break StopReason::GoodEnough,
+                Next::Done(_) => break StopReason::NothingToGain,
+            };
+            self.round(at, &mut tasks[at], run, listener)?;
+            if let Some(hopeless) = tasks[at].hopeless(self.options.failures) {
+                return Err(hopeless);
+            }
+        };
+        let begin = Instant::now();
+        let mut reports = Vec::new();
+        for (at, task) in tasks.iter_mut().enumerate() {
+            reports.push(self.finish(at, task, listener)?);
+        }
+        self.phases.finals = begin.elapsed().as_secs_f64();
+        listener(Event::Finished { reason, trials: self.trials });
+        Ok(TuneReport {
+            tasks: reports,
+            trials: self.trials,
+            seconds: self.options.elapsed(),
+            reason,
+            strategy: self.options.strategy.name().into(),
+            phases: self.phases,
+        })
+    }
+
+    /// What the objective is a function of: for speed-ups every task by itself against its default, otherwise all tasks
+    /// together, against the latency that is good enough.
+    fn networks(&self, tasks: &[TaskRun<R>]) -> Vec<Network> {
+        let uses = |at: usize| (at, tasks[at].spec.weight);
+        if self.options.objective == Objective::Speedup {
+            let default = |at: usize| tasks[at].default.contender.seconds * tasks[at].spec.weight;
+            return (0..tasks.len())
+                .map(|at| Network { uses: vec![uses(at)], reference: default(at) })
+                .collect();
+        }
+        let reference = self.options.good_enough.unwrap_or(0.0);
+        vec![Network { uses: (0..tasks.len()).map(uses).collect(), reference }]
+    }
+
+    /// Whether the run must end, and why.
+    fn is_over(&self) -> Option<StopReason> {
+        if self.options.stop.load(Ordering::Relaxed) {
+            return Some(StopReason::Interrupted);
+        }
+        if self.options.trials.is_some_and(|n| self.trials >= n) {
+            return Some(StopReason::Trials);
+        }
+        let deadline = self.options.budget.map(|budget| budget.saturating_sub(self.reserve(budget)));
+        deadline.is_some_and(|d| self.options.started.elapsed() >= d).then_some(StopReason::Budget)
+    }
+
+    /// Time to keep for the finals: what they are expected to take, yet never much of a short budget.
+    fn reserve(&self, budget: Duration) -> Duration {
+        let options = &self.options;
+        let open = options.alternations.min(OPEN_ROUNDS) * (options.finalists + 1);
+        let closed = options.alternations.saturating_sub(OPEN_ROUNDS) * (CLOSED_FIELD + 1);
+        let runs = ((open + closed) * self.specs.len()) as f64;
+        let each = options.sampling_budget.as_secs_f64() + 0.005;
+        // A run also checks and warms up, which for slow kernels is what takes the time.
+        let slow = 2.0 * self.default_seconds * (open + closed) as f64;
+        Duration::from_secs_f64(runs * each + slow).min(budget / 5)
+    }
+
+    fn effort(&self, slower_than: Option<f64>) -> Effort {
+        Effort { budget: self.options.sampling_budget, slower_than }
+    }
+
+    /// Prepares a task: its space, its default schedule measured, its search told what earlier runs know.
+    fn start(
+        &mut self,
+        at: usize,
+        run: RunId,
+        shared: &SharedModel,
+        listener: Listener<'_>,
+    ) -> Result<TaskRun<R>, TuneError> {
+        let spec = self.specs[at].clone();
+        let target = self.options.target.clone();
+        let threads = self.options.threads as u32;
+        let key = task_key(&spec.dag);
+        let space = std::sync::Arc::new(Space::of(&spec.dag, &target));
+        let reference = |source| TuneError::Reference { task: spec.name.clone(), source };
+        let data = self.runner.data(&spec.dag).map_err(reference)?;
+        let default = self.measure_default(&spec, &data, run)?;
+
+        let transfers = self.options.strategy == StrategyKind::AutoTvm && self.options.resume;
+        let seed = self.options.seed.wrapping_add(at as u64);
+        let global = match transfers {
+            true => global_model(&self.db, &self.target, threads, &key, &target, seed)?,
+            false => None,
+        };
+        let ingredients = Ingredients {
+            kind: self.options.strategy,
+            model: self.options.model,
+            space: &space,
+            target: &target,
+            shared,
+            global,
+            task: at as u32,
+            seed,
+        };
+        let features = |source| TuneError::Features { task: spec.name.clone(), source };
+        let search = ingredients.search().map_err(features)?;
+        let group = spec.name.split(':').next().unwrap_or_default();
+        let group = group.bytes().fold(7u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+        let state = TaskState { flops: spec.flops, group, ..TaskState::default() };
+        let mut task = TaskRun {
+            key,
+            search,
+            data,
+            contenders: Vec::new(),
+            state,
+            trials: 0,
+            successes: 0,
+            resumed: 0,
+            failures: Failures::new(),
+            curve: Vec::new(),
+            default,
+            space,
+            spec,
+        };
+        if self.options.resume {
+            self.resume(&mut task)?;
+        }
+        task.curve.push((self.options.elapsed(), task.best_seconds()));
+        listener(Event::TaskStarted {
+            task: at,
+            name: task.spec.name.clone(),
+            sketches: task.space.sketches.len(),
+            size: task.space.size(),
+            resumed: task.resumed,
+            default_seconds: task.default.contender.seconds,
+        });
+        Ok(task)
+    }
+
+    /// Tells the search what earlier runs measured.
+    fn resume(&mut self, task: &mut TaskRun<R>) -> Result<(), TuneError> {
+        let records = self.db.records(&task.key, &self.target, self.options.threads as u32)?;
+        let mut samples = Vec::new();
+        for record in &records {
+            let Some(sample) = sample_of(&task.space, record) else { continue };
+            if let (Some(seconds), Some(error)) = (sample.outcome.seconds(), record.verification) {
+                task.successes += 1;
+                let trace = record.trace.clone();
+                let contender = Contender { record: record.id, seconds, trace, error };
+                task.offer(contender, self.options.finalists);
+            }
+            samples.push(sample);
+        }
+        task.resumed = samples.len();
+        if !samples.is_empty() {
+            task.search.strategy.tell(&samples);
+        }
+        Ok(())
+    }
+
+    /// Builds and measures the default schedule, and stores it.
+    fn measure_default(
+        &mut self,
+        spec: &TaskSpec,
+        data: &R::Data,
+        run: RunId,
+    ) -> Result<DefaultSchedule<R::Kernel>, TuneError> {
+        let fails = |failure: talweg_db::Failure| TuneError::DefaultFails {
+            task: spec.name.clone(),
+            cause: failure.cause,
+            text: failure.text,
+        };
+        let (trace, nest) = default_program(spec, &self.options.target)?;
+        let built = self.runner.build(std::slice::from_ref(&nest)).pop();
+        let lost = || talweg_db::Failure { cause: "build".into(), text: "nothing was built".into() };
+        let (kernel, compile_seconds) = built.unwrap_or_else(|| Err(lost())).map_err(fails)?;
+        let timing = self.runner.run(data, &kernel, &self.effort(None)).map_err(fails)?;
+        let key = task_key(&spec.dag);
+        let threads = self.options.threads as u32;
+        let text = trace.to_string();
+        let mut record =
+            NewRecord::new(run, &key, &self.target, threads, text.clone(), Ok(timing.samples.clone()));
+        record.verification = timing.error;
+        record.strategy = DEFAULT.into();
+        record.seed = self.options.seed;
+        record.compile_seconds = compile_seconds;
+        let ids = self.db.insert_batch(&[record])?.ids;
+        let error = timing.error.unwrap_or(0.0);
+        let contender = Contender { record: ids[0], seconds: timing.seconds, trace: text, error };
+        Ok(DefaultSchedule { kernel, contender })
+    }
+
+    /// One round of a task: ask, build, measure, store, tell.
+    fn round(
+        &mut self,
+        at: usize,
+        task: &mut TaskRun<R>,
+        run: RunId,
+        listener: Listener<'_>,
+    ) -> Result<(), TuneError> {
+        let left = self.options.trials.map_or(usize::MAX, |n| n.saturating_sub(self.trials));
+        let begin = Instant::now();
+        let asked = task.search.strategy.ask(self.options.batch.max(1).min(left));
+        let seconds = begin.elapsed().as_secs_f64();
+        self.phases.search += seconds;
+        listener(Event::Asked { task: at, count: asked.len(), seconds });
+        if let Some(error) = task.search.model.as_ref().and_then(SharedModel::error) {
+            listener(Event::ModelFailed { task: at, text: error.to_string() });
+        }
+        if asked.is_empty() {
+            task.state.is_exhausted = true;
+            return Ok(());
+        }
+        let mut measured = Vec::with_capacity(asked.len());
+        for part in asked.chunks(SUB_BATCH) {
+            if self.is_over().is_some() {
+                break;
+            }
+            self.measure(at, task, part, run, &mut measured, listener);
+        }
+        let records: Vec<NewRecord> = measured.iter().map(|m| m.record.clone()).collect();
+        let begin = Instant::now();
+        if !records.is_empty() {
+            let ids = self.db.insert_batch(&records)?.ids;
+            for (one, id) in measured.iter().zip(ids) {
+                if let (Some(seconds), Some(error)) = (one.seconds, one.record.verification) {
+                    let trace = one.record.trace.clone();
+                    task.offer(Contender { record: id, seconds, trace, error }, self.options.finalists);
+                }
+            }
+            listener(Event::Saved { task: at, records: records.len(), trials: self.trials });
+        }
+        self.phases.store += begin.elapsed().as_secs_f64();
+        let sample =
+            |m: Measured| Sample::new(m.candidate, m.seconds.map_or(Outcome::Failed, Outcome::Seconds));
+        let begin = Instant::now();
+        task.search.strategy.tell(&measured.into_iter().map(sample).collect::<Vec<_>>());
+        self.phases.search += begin.elapsed().as_secs_f64();
+        let fastest = task.contenders.first().map(|c| c.seconds);
+        task.state.finish_round(fastest);
+        Ok(())
+    }
+
+    /// Builds and measures a part of a batch. Candidates lost to somebody else's kill are not among the results.
+    fn measure(
+        &mut self,
+        at: usize,
+        task: &mut TaskRun<R>,
+        part: &[Candidate],
+        run: RunId,
+        measured: &mut Vec<Measured>,
+        listener: Listener<'_>,
+    ) {
+        let threads = self.options.threads as u32;
+        let bug = |text: String| talweg_db::Failure { cause: "instantiate".into(), text };
+        let nests: Vec<_> = part.iter().map(|c| task.space.instantiate(c)).collect();
+        let good: Vec<_> = nests.iter().filter_map(|n| n.as_ref().ok().cloned()).collect();
+        let begin = Instant::now();
+        let mut kernels = self.runner.build(&good).into_iter();
+        let built = kernels.as_slice().iter().filter(|k| k.is_ok()).count();
+        let seconds = begin.elapsed().as_secs_f64();
+        self.phases.build += seconds;
+        listener(Event::BatchBuilt { task: at, built, failed: part.len() - built, seconds });
+        let mut best = measured.iter().filter_map(|m| m.seconds).fold(task.best_seconds(), f64::min);
+        for (candidate, nest) in part.iter().zip(nests) {
+            let kernel = match nest {
+                Err(error) => Err(bug(format!("candidate {candidate}: {error}"))),
+                Ok(_) => kernels.next().unwrap_or_else(|| Err(bug("the builder lost it".into()))),
+            };
+            if self.is_over().is_some() {
+                return;
+            }
+            let compile_seconds = kernel.as_ref().map_or(0.0, |(_, seconds)| *seconds);
+            let effort = self.effort(Some(best * self.options.slow_factor));
+            let begin = Instant::now();
+            let result = kernel.and_then(|(kernel, _)| self.runner.run(&task.data, &kernel, &effort));
+            self.phases.measure += begin.elapsed().as_secs_f64();
+            if result.as_ref().is_err_and(|f| f.cause == LOST) && self.options.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            task.trials += 1;
+            self.trials += 1;
+            let seconds = result.as_ref().ok().map(|t| t.seconds);
+            let name = candidate.to_string();
+            let cause = result.as_ref().err().map(|f| f.cause.clone());
+            listener(Event::SampleMeasured { task: at, candidate: name.clone(), seconds, cause });
+            match &result {
+                Ok(timing) => {
+                    task.successes += 1;
+                    if timing.seconds < best {
+                        best = timing.seconds;
+                        let now = self.options.elapsed();
+                        task.curve.push((now, best));
+                        listener(Event::NewBest { task: at, candidate: name, seconds: best, at: now });
+                    }
+                }
+                Err(failure) => {
+                    if task.count_failure(failure) {
+                        let (cause, text) = (failure.cause.clone(), failure.text.clone());
+                        listener(Event::ErrorGrouped { task: at, cause, text });
+                    }
+                    if failure.cause == LOST {
+                        continue;
+                    }
+                }
+            }
+            let error = result.as_ref().ok().and_then(|t| t.error);
+            let trace = trace_text(&task.space, candidate).unwrap_or_else(|_| candidate.to_string());
+            let outcome = result.map(|t| t.samples);
+            let mut record = NewRecord::new(run, &task.key, &self.target, threads, trace, outcome);
+            record.verification = error;
+            record.strategy = self.options.strategy.name().into();
+            record.seed = self.options.seed;
+            record.compile_seconds = compile_seconds;
+            measured.push(Measured { candidate: candidate.clone(), record, seconds });
+        }
+    }
+
+    /// The finals of a task: the fastest candidates, and what another process may have stored meanwhile, against the
+    /// default schedule. Stores and reports the winner.
+    fn finish(
+        &mut self,
+        at: usize,
+        task: &mut TaskRun<R>,
+        listener: Listener<'_>,
+    ) -> Result<TaskReport, TuneError> {
+        let stored = self.db.best(&task.key, &self.target, self.options.threads as u32)?;
+        if let Some(best) = stored.filter(|_| self.options.resume) {
+            let known = task.contenders.iter().any(|c| c.trace == best.record.trace);
+            if !known && best.record.trace != task.default.contender.trace {
+                let seconds = best.record.typical_seconds().unwrap_or(f64::INFINITY);
+                let (record, trace, error) = (best.record.id, best.record.trace, best.error);
+                task.contenders.push(Contender { record, seconds, trace, error });
+            }
+        }
+        let parsed = task.contenders.iter().filter_map(|c| {
+            let trace = talweg_schedule::Trace::parse(&c.trace).ok()?;
+            Some((c, lower(&task.spec, &trace).ok()?))
+        });
+        let (contenders, nests): (Vec<&Contender>, Vec<_>) = parsed.unzip();
+        let built = self.runner.build(&nests);
+        let built: Vec<_> =
+            contenders.into_iter().zip(built).filter_map(|(c, k)| Some((c, k.ok()?.0))).collect();
+        let default = &task.default;
+        let first = Finalist { record: default.contender.record, kernel: &default.kernel };
+        let others = built.iter().map(|(c, kernel)| Finalist { record: c.record, kernel });
+        let finalists: Vec<_> = std::iter::once(first).chain(others).collect();
+        let (rounds, budget) = (self.options.alternations, self.options.sampling_budget);
+        let deadline = self.options.budget.and_then(|b| self.options.started.checked_add(b));
+        let verdict = compare(&mut self.runner, &task.data, &finalists, rounds, budget, deadline);
+        let fallback = || Verdict {
+            winner: 0,
+            seconds: default.contender.seconds,
+            default_seconds: default.contender.seconds,
+            error: default.contender.error,
+        };
+        let verdict = verdict.unwrap_or_else(fallback);
+        let record = finalists[verdict.winner].record;
+        self.db.store_best(&verdict.best(record), Replace::Always)?;
+        listener(Event::Verified {
+            task: at,
+            record,
+            seconds: verdict.seconds,
+            default_seconds: verdict.default_seconds,
+        });
+        let winner = match verdict.winner.checked_sub(1) {
+            Some(at) => built[at].0,
+            None => &default.contender,
+        };
+        Ok(TaskReport {
+            name: task.spec.name.clone(),
+            weight: task.spec.weight,
+            best_seconds: verdict.seconds,
+            default_seconds: verdict.default_seconds,
+            gflops: task.spec.flops / verdict.seconds / 1e9,
+            error: winner.error.max(verdict.error),
+            trace: winner.trace.clone(),
+            default_won: verdict.winner == 0,
+            trials: task.trials,
+            resumed: task.resumed,
+            failures: task.failures.clone(),
+            curve: task.curve.clone(),
+        })
+    }
+}

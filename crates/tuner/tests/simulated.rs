@@ -1,0 +1,205 @@
+//! The loop on a simulated device: exact, so that runs can be compared.
+
+use talweg_db::{Database, Failure, TargetKey};
+use talweg_ir::{Dag, Nest};
+use talweg_ops::Spec;
+use talweg_search::SimulatedDevice;
+use talweg_target::{Isa, Target};
+use talweg_tuner::records::task_key;
+use talweg_tuner::reference::ReferenceError;
+use talweg_tuner::runner::{Effort, Timing};
+use talweg_tuner::strategy::global_model;
+use talweg_tuner::{
+    Event, Objective, Runner, Simulated, StopReason, StrategyKind, TaskSpec, TuneError, TuneOptions, Tuner,
+};
+
+fn task(text: &str) -> TaskSpec {
+    let spec = Spec::parse(text).expect("an operator");
+    let dag = spec.build().expect("a program");
+    TaskSpec { name: text.into(), dag, weight: 1.0, flops: spec.flops() }
+}
+
+fn options(strategy: StrategyKind, trials: usize) -> TuneOptions {
+    let mut options = TuneOptions::new(Target::generic(Isa::Avx2));
+    options.strategy = strategy;
+    options.budget = None;
+    options.trials = Some(trials);
+    options.batch = 16;
+    options
+}
+
+fn simulated() -> Simulated {
+    Simulated { device: SimulatedDevice::new(Target::generic(Isa::Avx2)) }
+}
+
+/// Every candidate in the order it was measured, with its time.
+fn measured(options: TuneOptions, tasks: &[&str]) -> Vec<(usize, String, Option<f64>)> {
+    let tasks = tasks.iter().map(|t| task(t)).collect();
+    let mut tuner = Tuner::with_runner(options, tasks, simulated()).expect("a tuner");
+    let mut seen = Vec::new();
+    let mut listen = |event| {
+        if let Event::SampleMeasured { task, candidate, seconds, .. } = event {
+            seen.push((task, candidate, seconds));
+        }
+    };
+    tuner.run(&mut listen).expect("the run ends well");
+    seen
+}
+
+const SMALL: &str = "matmul:m=64,n=64,k=64";
+const TWO: [&str; 2] = [SMALL, "softmax:rows=64,n=32"];
+
+#[test]
+fn the_same_seed_asks_the_same_candidates() {
+    for strategy in [StrategyKind::Ansor, StrategyKind::AutoTvm, StrategyKind::Random, StrategyKind::Genetic]
+    {
+        let first = measured(options(strategy, 96), &TWO);
+        assert_eq!(first.len(), 96, "{strategy}");
+        assert_eq!(first, measured(options(strategy, 96), &TWO), "{strategy}");
+        let other = measured(TuneOptions { seed: 1, ..options(strategy, 96) }, &TWO);
+        assert_ne!(first, other, "{strategy}");
+    }
+}
+
+#[test]
+fn a_resumed_run_measures_nothing_twice_and_keeps_the_winner() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("t.db");
+    let with = |seed| TuneOptions { db: Some(path.clone()), seed, ..options(StrategyKind::Random, 40) };
+    let mut all: Vec<String> = Vec::new();
+    let mut best = f64::INFINITY;
+    for seed in 0..3 {
+        let mut tuner = Tuner::with_runner(with(seed), vec![task(SMALL)], simulated()).expect("a tuner");
+        let mut resumed = None;
+        let report = tuner.run(&mut |event| match event {
+            Event::SampleMeasured { candidate, .. } => all.push(candidate),
+            Event::TaskStarted { resumed: n, .. } => resumed = Some(n),
+            _ => {}
+        });
+        let report = report.expect("the run ends well").tasks.remove(0);
+        assert_eq!(resumed, Some(40 * seed as usize));
+        assert!(report.best_seconds <= report.default_seconds.min(best), "the winner got lost");
+        best = report.best_seconds;
+        assert!(report.curve.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 > w[1].1), "{:?}", report.curve);
+    }
+    let count = all.len();
+    all.sort();
+    all.dedup();
+    assert_eq!((count, all.len()), (120, 120), "a candidate was measured again");
+    let stats = Database::open_existing(&path).expect("the database").stats().expect("statistics");
+    assert_eq!((stats.runs, stats.records), (3, 120 + 3));
+    assert!(stats.tasks[0].best.as_ref().is_some_and(|b| b.ab_ratio >= 1.0));
+}
+
+#[test]
+fn exhausted_spaces_and_requirements_end_the_run() {
+    let mut tuner = Tuner::with_runner(
+        options(StrategyKind::Grid, 1_000_000),
+        vec![task("softmax:rows=2,n=3")],
+        simulated(),
+    )
+    .expect("a tuner");
+    let report = tuner.run(&mut |_| {}).expect("the run ends well");
+    assert_eq!(report.reason, StopReason::NothingToGain);
+    let mut easy = options(StrategyKind::Random, 1_000);
+    (easy.objective, easy.good_enough) = (Objective::Requirement, Some(1e3));
+    let mut tuner = Tuner::with_runner(easy, vec![task(SMALL)], simulated()).expect("a tuner");
+    let report = tuner.run(&mut |_| {}).expect("the run ends well");
+    assert_eq!((report.reason, report.trials), (StopReason::GoodEnough, 16));
+    let early = Objective::EarlyStop { rounds: 2, gain: 0.01 };
+    let options = TuneOptions { objective: early, ..options(StrategyKind::Random, 100_000) };
+    let mut tuner = Tuner::with_runner(options, vec![task(SMALL)], simulated()).expect("a tuner");
+    let report = tuner.run(&mut |_| {}).expect("the run ends well");
+    assert_eq!(report.reason, StopReason::NothingToGain);
+    assert!(report.trials < 100_000);
+}
+
+#[test]
+fn every_task_is_tuned_for_the_mean_speedup() {
+    let options = TuneOptions { objective: Objective::Speedup, ..options(StrategyKind::Random, 96) };
+    let seen = measured(options, &TWO);
+    assert!((0..2).all(|task| seen.iter().filter(|s| s.0 == task).count() >= 16));
+}
+
+#[test]
+fn a_stop_ends_with_the_best_so_far() {
+    let options = options(StrategyKind::Random, 1_000);
+    let stop = options.stop.clone();
+    let mut tuner = Tuner::with_runner(options, vec![task(SMALL)], simulated()).expect("a tuner");
+    let mut count = 0;
+    let report = tuner.run(&mut |event| {
+        if let Event::SampleMeasured { .. } = event {
+            count += 1;
+            stop.store(count >= 20, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    let report = report.expect("the run ends well");
+    assert_eq!((report.reason, report.trials), (StopReason::Interrupted, 20));
+    let stats = tuner.database().stats().expect("statistics");
+    assert_eq!(stats.records, 21);
+    assert!(stats.tasks[0].best.is_some());
+}
+
+/// Runs the default schedule and fails on everything after it.
+struct Broken(Simulated, usize);
+
+impl Runner for Broken {
+    type Kernel = Nest;
+    type Data = ();
+
+    fn data(&mut self, dag: &Dag) -> Result<(), ReferenceError> {
+        self.0.data(dag)
+    }
+
+    fn build(&mut self, nests: &[Nest]) -> Vec<Result<(Nest, f64), Failure>> {
+        self.0.build(nests)
+    }
+
+    fn run(&mut self, data: &(), kernel: &Nest, effort: &Effort) -> Result<Timing, Failure> {
+        self.1 += 1;
+        if self.1 == 1 {
+            return self.0.run(data, kernel, effort);
+        }
+        Err(Failure { cause: "wrong-result".into(), text: format!("run {} is wrong", self.1) })
+    }
+}
+
+#[test]
+fn nothing_but_failures_is_diagnosed_soon() {
+    let options = options(StrategyKind::Random, 1_000);
+    let mut tuner = Tuner::with_runner(options, vec![task(SMALL)], Broken(simulated(), 0)).expect("a tuner");
+    let mut first = Vec::new();
+    let error = tuner.run(&mut |event| {
+        if let Event::ErrorGrouped { cause, text, .. } = event {
+            first.push((cause, text));
+        }
+    });
+    let Err(TuneError::AllFail { count, cause, text, .. }) = error else { panic!("{error:?}") };
+    assert_eq!((count, cause.as_str(), text.as_str()), (32, "wrong-result", "run 2 is wrong"));
+    assert_eq!(first, [("wrong-result".to_string(), "run 2 is wrong".to_string())]);
+    let stats = tuner.database().stats().expect("statistics");
+    assert_eq!(stats.tasks[0].failures, [("wrong-result".to_string(), 32)]);
+}
+
+#[test]
+fn other_tasks_teach_a_global_model() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("t.db");
+    let target = Target::generic(Isa::Avx2);
+    let key = TargetKey::new(target.fingerprint());
+    let (near, far) = (task_key(&task(SMALL).dag), task_key(&task("matmul:m=96,n=96,k=96").dag));
+    let mut options = options(StrategyKind::Random, 520);
+    options.db = Some(path.clone());
+    let mut tuner = Tuner::with_runner(options.clone(), vec![task(SMALL)], simulated()).expect("a tuner");
+    tuner.run(&mut |_| {}).expect("the run ends well");
+    let db = tuner.database();
+    let model = |except| global_model(db, &key, 1, except, &target, 0).expect("the database can be read");
+    assert!(model(&far).is_some(), "nothing was learnt from another task");
+    assert!(model(&near).is_none(), "a task must not learn from itself");
+
+    options.strategy = StrategyKind::AutoTvm;
+    options.trials = Some(48);
+    let mut tuner =
+        Tuner::with_runner(options, vec![task("matmul:m=96,n=96,k=96")], simulated()).expect("a tuner");
+    assert_eq!(tuner.run(&mut |_| {}).expect("the run ends well").trials, 48);
+}
