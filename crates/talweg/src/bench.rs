@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use talweg_measure::{MeasureError, MeasureOptions, Measurer, Samples, Sampling};
+use talweg_measure::{Gate, MeasureError, MeasureOptions, Measurer, Samples, Sampling};
 use talweg_target::{Target, measure_peak};
 use talweg_tuner::reference::ReferenceError;
 pub use talweg_tuner::reference::{random_inputs, reference_task};
@@ -96,7 +96,8 @@ pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Resu
         budget_seconds: options.budget.as_secs_f64(),
         target_spread: 0.01,
         cold_caches: options.cold_caches,
-        gate: None,
+        // A neighbour on the same core shows in the probe; such samples say nothing about the kernel.
+        gate: Some(Gate { max_rejected: 300, ..Gate::default() }),
         slower_than: None,
     };
     let measurer = Measurer::new(settings)?;
