@@ -160,9 +160,11 @@ fn depthwise() {
 fn row_reductions() {
     let all = |n| ["Y", "sum", "exp", "max"].map(|s| (format!("{s}.j.v"), n)).to_vec();
     let knobs = all(128);
-    let knobs: Vec<(&str, i64)> = knobs.iter().map(|(n, v)| (n.as_str(), *v)).collect();
-    check("softmax:rows=1536,n=128", "Y by row", &knobs);
-    check("layernorm:rows=128,n=768", "Y by row", &[("Y.j.v", 128), ("sqdev.j.v", 128), ("sum.j.v", 128)]);
+    let mut knobs: Vec<(&str, i64)> = knobs.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+    knobs.push(("Y.rows", 4));
+    check("softmax:rows=1536,n=128", "Y by block of rows", &knobs);
+    let knobs = [("Y.rows", 4), ("Y.j.v", 128), ("sqdev.j.v", 128), ("sum.j.v", 128)];
+    check("layernorm:rows=128,n=768", "Y by block of rows", &knobs);
 }
 
 #[test]

@@ -6,6 +6,8 @@ use super::plan::{Kind, Plan};
 
 /// Rows up to this many vectors are held in registers, all lanes unrolled.
 const REGISTER_VECTORS: i64 = 16;
+/// Rows whose stages are computed together, so that the latency of combining one row's lanes hides behind the others.
+const ROWS_TOGETHER: i64 = 4;
 /// Vectors per iteration over longer rows.
 const VECTORS: i64 = 8;
 
@@ -19,7 +21,12 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
         Some((_, rows)) if !is_reduction => rows.iter().map(|(n, _)| n.clone()).collect(),
         _ => axes.iter().map(|(n, _)| n.clone()).collect(),
     };
-    let row = plan.fuse(stage, &rows);
+    let row = match (rows.as_slice(), axes.first()) {
+        ([one], Some((_, extent))) if !is_reduction && *extent >= 4 * ROWS_TOGETHER => {
+            plan.split(stage, one, *extent, &[ROWS_TOGETHER]).into_iter().next()
+        }
+        _ => plan.fuse(stage, &rows),
+    };
     vectorize_row(plan, stage);
     let Some(row) = row else { return };
     let row_rank = rows.len();
