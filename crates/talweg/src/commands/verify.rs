@@ -66,15 +66,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let outputs = session.run(&inputs).map_err(Failure::work)?;
     let expected = match arguments.against {
         Against::Reference if arguments.intermediates => {
-            reference::evaluate_graph(&network.program.graph, &inputs).map_err(Failure::work)?
+            let values = reference::run_program(&network.program, &inputs).map_err(Failure::work)?;
+            reference::outputs(&network.program.graph, &values).map_err(Failure::work)?
         }
-        Against::Reference => reference::evaluate_graph(&network.imported, &inputs).map_err(Failure::work)?,
+        Against::Reference => {
+            let values = reference::run_graph(&network.imported, &inputs).map_err(Failure::work)?;
+            reference::outputs(&network.imported, &values).map_err(Failure::work)?
+        }
         Against::Onnxruntime => onnxruntime(&arguments.python, &arguments.model.model, &network, &inputs)?,
     };
     let names = network.program.graph.outputs.iter().map(|id| network.program.graph.value(*id).name.clone());
     let mut rows = Vec::new();
     for ((name, got), want) in names.zip(&outputs).zip(&expected) {
-        rows.push((name, got.ty().to_string(), difference(got, want)));
+        rows.push((name, got.ty().to_string(), reference::difference(want, got)));
     }
     let worst = rows.iter().map(|row| row.2).fold(0.0, f64::max);
     // A difference that is not a number is not within the tolerance.
@@ -105,24 +109,6 @@ fn expose_intermediates(network: &mut Network) {
             program.graph.outputs.extend(&step.outputs);
         }
     }
-}
-
-/// The largest difference relative to the largest magnitude expected; infinite if types or special values differ.
-fn difference(got: &Tensor, want: &Tensor) -> f64 {
-    if got.ty() != want.ty() {
-        return f64::INFINITY;
-    }
-    let (got, want) = (got.to_f64(), want.to_f64());
-    let scale = want.iter().filter(|v| v.is_finite()).fold(0.0f64, |acc, v| acc.max(v.abs())).max(1e-30);
-    let mut worst = 0.0f64;
-    for (g, w) in got.iter().zip(&want) {
-        let same = g == w || (g.is_nan() && w.is_nan());
-        if !same {
-            let error = (g - w).abs() / scale;
-            worst = if error.is_nan() { f64::INFINITY } else { worst.max(error) };
-        }
-    }
-    worst
 }
 
 /// The outputs of ONNX Runtime, by its Python package.
