@@ -79,8 +79,15 @@ pub(crate) fn group(graph: &Graph, refused: &BTreeSet<NodeId>, alone: &BTreeSet<
         .collect();
     let outputs = graph.outputs.iter().copied().collect();
     let consumers = graph.consumers();
-    let mut fuser =
-        Fuser { graph, kinds, consumers, outputs, alone, task: vec![None; graph.nodes.len()], groups: Vec::new() };
+    let mut fuser = Fuser {
+        graph,
+        kinds,
+        consumers,
+        outputs,
+        alone,
+        task: vec![None; graph.nodes.len()],
+        groups: Vec::new(),
+    };
     fuser.chains();
     let seen_through = fuser.see_through();
     fuser.elementwise(&seen_through);

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use talweg_ir::{Dag, verify_dag};
 use talweg_tensor::Op;
 
+use crate::emit::Network;
 use crate::emit::conv::kernel_weights;
 use crate::emit::task::{Group, emit};
-use crate::emit::Network;
 use crate::fuse::{self, Groups};
 use crate::graph::{Graph, GraphError, NodeId, ValueId};
 use crate::program::{Program, Step, Task, Work};

@@ -65,10 +65,7 @@ pub enum ReferenceError {
 }
 
 /// Computes a graph node by node; gives every value that was computed, constants and inputs included.
-pub fn run_graph(
-    graph: &Graph,
-    inputs: &[Tensor],
-) -> Result<BTreeMap<ValueId, Tensor>, ReferenceError> {
+pub fn run_graph(graph: &Graph, inputs: &[Tensor]) -> Result<BTreeMap<ValueId, Tensor>, ReferenceError> {
     let mut values = begin(graph, inputs)?;
     for node in &graph.nodes {
         let read: Result<Vec<Option<&Tensor>>, ReferenceError> =
@@ -140,8 +137,9 @@ fn run_step(
         step.inputs.iter().map(|i| i.map(|v| lookup(graph, values, v)).transpose()).collect();
     let read = read?;
     match &step.work {
-        Work::Plain(op) => evaluate(op, &read)
-            .map_err(|source| ReferenceError::Op { node: step.nodes.join("+"), source }),
+        Work::Plain(op) => {
+            evaluate(op, &read).map_err(|source| ReferenceError::Op { node: step.nodes.join("+"), source })
+        }
         Work::View => {
             let shapes = step.outputs.iter().map(|o| graph.ty(*o).shape.clone());
             Ok(read.into_iter().flatten().zip(shapes).map(|(t, shape)| t.reshaped(shape)).collect())

@@ -27,7 +27,9 @@ pub enum RewriteError {
         source: GraphError,
     },
     /// Rules undo each other.
-    #[error("rule `{rule}` on node `{node}` still finds something to do after {edits} edits; please report it with the model")]
+    #[error(
+        "rule `{rule}` on node `{node}` still finds something to do after {edits} edits; please report it with the model"
+    )]
     Endless {
         /// The rule.
         rule: &'static str,

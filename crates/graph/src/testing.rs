@@ -70,7 +70,9 @@ pub fn random(ty: &TensorType, seed: u64) -> Tensor {
         .map(|_| match ty.element {
             ElementType::Bool => f64::from(u8::from(next() < 0.5)),
             element if element.is_float() => 2.0 * next() - 1.0,
-            ElementType::U8 | ElementType::U16 | ElementType::U32 | ElementType::U64 => (8.0 * next()).floor(),
+            ElementType::U8 | ElementType::U16 | ElementType::U32 | ElementType::U64 => {
+                (8.0 * next()).floor()
+            }
             _ => (9.0 * next()).floor() - 4.0,
         })
         .collect();

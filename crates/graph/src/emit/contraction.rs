@@ -81,14 +81,14 @@ impl Emitter<'_> {
         let k = Axis::new("k", product.depth as i64);
         let batch = &index[..product.batch.len()];
         let (row, column) = (product.rows.map(|_| Expr::var("i")), product.columns.map(|_| Expr::var("j")));
-        let left: Vec<Expr> =
-            batch.iter().cloned().chain(row).chain(std::iter::once(k.var())).collect();
+        let left: Vec<Expr> = batch.iter().cloned().chain(row).chain(std::iter::once(k.var())).collect();
         let right: Vec<Expr> =
             batch.iter().cloned().chain(std::iter::once(k.var())).chain(column.clone()).collect();
         let mut all = natural.clone();
         all.push(k.clone());
         let ranges = ranges_of(&all);
-        let last = |index: &[Expr], shape: &[usize]| broadcast_index(&index[index.len() - shape.len()..], shape);
+        let last =
+            |index: &[Expr], shape: &[usize]| broadcast_index(&index[index.len() - shape.len()..], shape);
         let x = self.at(a, last(&left, self.shape(a)), &ranges)?;
         let at = last(&right, self.shape(b));
         let mut y = self.at(b, at.clone(), &ranges)?;

@@ -104,7 +104,8 @@ fn unary(f: Unary, x: Scalar, d: DType) -> Option<Scalar> {
             return (d != DType::U8).then_some(positive);
         }
         Unary::Clip { min, max } => {
-            let exact = |v: f64| d.is_float() || (v.fract() == 0.0 && v.abs() < 2f64.powi(31) && in_range(v, d));
+            let exact =
+                |v: f64| d.is_float() || (v.fract() == 0.0 && v.abs() < 2f64.powi(31) && in_range(v, d));
             if !min.is_none_or(exact) || !max.is_none_or(exact) {
                 return None;
             }

@@ -75,11 +75,8 @@ impl Emitter<'_> {
             Op::Trilu { upper, k } => {
                 let zero = Scalar::constant(0.0, self.dtype(x)?);
                 let [.., row, column] = index.as_slice() else { return Err(unsupported()) };
-                let kept = if *upper {
-                    (row.clone() + *k).le(column)
-                } else {
-                    column.le(&(row.clone() + *k))
-                };
+                let kept =
+                    if *upper { (row.clone() + *k).le(column) } else { column.le(&(row.clone() + *k)) };
                 let value = self.at(x, index, ranges)?;
                 Ok(choose(kept.simplify(ranges), value, zero))
             }

@@ -83,7 +83,7 @@ mod tests {
         let r = ranges(&[("i", 128), ("h", 12), ("d", 64)]);
         let [i, h, d] = ["i", "h", "d"].map(Expr::var);
         let merged = reindex(&[Expr::int(0), i, h, d], &[1, 128, 12, 64], &[1, 128, 768], &r).unwrap();
-        assert_eq!(text(&merged), "0, i, d + 64 * h");
+        assert_eq!(text(&merged), "0, i, d + h * 64");
         let split = reindex(&merged, &[1, 128, 768], &[128, 12, 1, 64], &r).unwrap();
         assert_eq!(text(&split), "i, h, 0, d");
     }

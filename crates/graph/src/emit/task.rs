@@ -135,12 +135,7 @@ impl Emitter<'_> {
 
     /// Applies what follows the anchor. Transposes and reshapes only change what the axes are called: the anchor's axes
     /// are in the order of the last value already.
-    fn epilogue(
-        &mut self,
-        anchor: Anchor,
-        mut tail: ValueId,
-        chain: &[NodeId],
-    ) -> Result<Anchor, EmitError> {
+    fn epilogue(&mut self, anchor: Anchor, mut tail: ValueId, chain: &[NodeId]) -> Result<Anchor, EmitError> {
         let Anchor { mut value, mut site } = anchor;
         for id in chain {
             let node = &self.graph().nodes[id.index()];
@@ -202,7 +197,8 @@ fn emit_elementwise(network: &Network<'_>, group: &Group) -> Result<Emitted, Emi
     for id in &group.inside {
         let node = &network.graph.nodes[id.index()];
         let value = node.outputs[0];
-        if value == group.output || elementwise::arity(&node.op).is_none() || emitter.reads_inside(value) < 2 {
+        if value == group.output || elementwise::arity(&node.op).is_none() || emitter.reads_inside(value) < 2
+        {
             continue;
         }
         let site = Site::of_shape(emitter.shape(value), true);

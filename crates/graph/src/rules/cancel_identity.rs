@@ -15,9 +15,8 @@ pub(super) fn apply(context: &mut Context<'_>, id: NodeId) -> Option<Edit> {
     let node = context.node(id);
     let x = node.inputs.first().copied().flatten()?;
     let output = *node.outputs.first()?;
-    let kept = |value: ValueId| {
-        (context.graph.ty(value) == context.graph.ty(output)).then_some(Edit::Value(value))
-    };
+    let kept =
+        |value: ValueId| (context.graph.ty(value) == context.graph.ty(output)).then_some(Edit::Value(value));
     match &node.op {
         Op::Unary(Unary::Identity | Unary::Clip { min: None, max: None })
         | Op::Reshape { .. }

@@ -20,7 +20,11 @@ pub(super) fn apply(context: &mut Context<'_>, id: NodeId) -> Option<Edit> {
     if (repeats && made > given && made > MAX_GROWTH) || node.outputs.len() != 1 {
         return None;
     }
-    let inputs: Option<Vec<_>> = node.inputs.iter().map(|i| i.map(|v| context.constant(v)).map_or(Some(None), |t| t.map(Some))).collect();
+    let inputs: Option<Vec<_>> = node
+        .inputs
+        .iter()
+        .map(|i| i.map(|v| context.constant(v)).map_or(Some(None), |t| t.map(Some)))
+        .collect();
     let results = evaluate(&node.op, &inputs?).ok()?;
     let output = node.outputs[0];
     let result = results.into_iter().next().filter(|t| t.ty() == context.graph.ty(output))?;

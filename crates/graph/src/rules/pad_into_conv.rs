@@ -26,7 +26,8 @@ pub(super) fn apply(context: &mut Context<'_>, id: NodeId) -> Option<Edit> {
         Layout::ChannelsLast => 1..rank - 1,
     };
     let sides = || begin.iter().zip(end).enumerate();
-    let fits = sides().all(|(d, (b, e))| if spatial.contains(&d) { *b >= 0 && *e >= 0 } else { *b == 0 && *e == 0 });
+    let fits =
+        sides().all(|(d, (b, e))| if spatial.contains(&d) { *b >= 0 && *e >= 0 } else { *b == 0 && *e == 0 });
     if !zero || !fits {
         return None;
     }

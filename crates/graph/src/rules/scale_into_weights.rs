@@ -86,7 +86,8 @@ impl Context<'_> {
         }
         let tensor = self.constant(constant)?;
         let skip = rank.checked_sub(tensor.shape().len())?;
-        let along = tensor.shape().iter().enumerate().all(|(d, e)| *e == 1 || (d + skip == axis && *e == channels));
+        let along =
+            tensor.shape().iter().enumerate().all(|(d, e)| *e == 1 || (d + skip == axis && *e == channels));
         if !along {
             return None;
         }

@@ -21,11 +21,8 @@ pub(super) fn apply(context: &mut Context<'_>, id: NodeId) -> Option<Edit> {
     let elementwise = elementwise::arity(&matched.op).is_some();
     let joins = matches!(matched.op, Op::Concat { .. });
     let perm = matched.reads().find_map(|v| transposed(context, v).map(|(_, perm)| perm))?;
-    let (op, behind) = if elementwise {
-        (matched.op.clone(), perm.clone())
-    } else {
-        moved(&matched.op, &perm)?
-    };
+    let (op, behind) =
+        if elementwise { (matched.op.clone(), perm.clone()) } else { moved(&matched.op, &perm)? };
     let rank = perm.len();
     // Each operand before the transpose; `Err` for a constant that must be transposed back.
     let mut operands: Vec<Option<Result<ValueId, ValueId>>> = Vec::new();
