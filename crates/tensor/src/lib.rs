@@ -11,12 +11,15 @@
 //! | [`infer`](mod@infer) | the types of an operator's results |
 //! | [`eval`] | the reference meaning of every operator |
 //! | [`error`] | what is wrong with an operator's inputs |
+//! | [`npy`] | numpy's files |
 
 mod dispatch;
+mod einsum;
 pub mod element;
 pub mod error;
 pub mod eval;
 pub mod infer;
+pub mod npy;
 mod number;
 pub mod op;
 pub mod tensor;

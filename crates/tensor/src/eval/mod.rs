@@ -9,16 +9,34 @@
 //! | `unary`, `binary`, `cast` | functions of elements, with broadcasting |
 //! | `movement`, `pad` | reshaping, transposing, cutting, joining, padding |
 //! | `indexing` | gathering and scattering by indices |
+//! | `gemm`, `linear`, `einsum` | matrix products and sums of products |
+//! | `window`, `conv`, `conv_transpose`, `pool` | windows over images |
+//! | `reduce`, `along`, `norm` | reductions, operators along an axis, normalisations |
+//! | `resize`, `recurrent`, `quantize`, `boxes` | what their names say |
 
+mod along;
 mod binary;
+mod boxes;
 mod cast;
+mod conv;
+mod conv_transpose;
+mod einsum;
+mod gemm;
 mod indexing;
+mod linear;
 mod movement;
+mod norm;
 mod pad;
+mod pool;
+mod quantize;
+mod recurrent;
+mod reduce;
+mod resize;
 mod unary;
+mod window;
 
 use crate::error::OpError;
-use crate::infer::infer;
+use crate::infer::{checked_bytes, infer};
 use crate::op::Op;
 use crate::tensor::{Tensor, TensorType};
 
@@ -72,7 +90,9 @@ pub fn evaluate(op: &Op, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, OpEr
         Err(OpError::DataDependent { .. }) => Vec::new(),
         outputs => outputs?,
     };
-    check_memory(op, &outputs)?;
+    for (i, ty) in outputs.iter().enumerate() {
+        check_size(op, &format!("output {i}"), ty)?;
+    }
     if !outputs.is_empty() && outputs.iter().all(TensorType::is_empty) {
         return Ok(outputs.iter().map(empty).collect());
     }
@@ -101,20 +121,47 @@ pub fn evaluate(op: &Op, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, OpEr
         Op::OneHot { axis, depth } => indexing::one_hot(&call, *axis, *depth).map(one),
         Op::NonZero => indexing::non_zero(&call).map(one),
         Op::Compress { axis } => indexing::compress(&call, *axis).map(one),
-        _ => Err(OpError::DataDependent { op: op.name() }),
+        Op::MatMul => linear::matmul(&call).map(one),
+        Op::MatMulInteger => linear::matmul_integer(&call).map(one),
+        Op::Einsum { equation } => einsum::evaluate(&call, equation).map(one),
+        Op::Conv(conv) => conv::conv(&call, conv).map(one),
+        Op::ConvInteger(conv) => conv::conv_integer(&call, conv).map(one),
+        Op::ConvTranspose(conv) => conv_transpose::evaluate(&call, conv).map(one),
+        Op::Pool(pool) => pool::evaluate(&call, pool),
+        Op::Reduce(reduce) => reduce::reduce(&call, reduce).map(one),
+        Op::ArgReduce(reduce) => along::arg_reduce(&call, reduce).map(one),
+        Op::TopK { axis, k, largest } => along::top_k(&call, *axis, *k, *largest),
+        Op::CumSum { axis, exclusive, reverse } => {
+            along::cum_sum(&call, *axis, *exclusive, *reverse).map(one)
+        }
+        Op::Softmax { axis, log } => along::softmax(&call, *axis, *log).map(one),
+        Op::Hardmax { axis } => along::hardmax(&call, *axis).map(one),
+        Op::LayerNorm { axis, epsilon } => norm::layer(&call, *axis, *epsilon),
+        Op::RmsNorm { axis, epsilon } => norm::rms(&call, *axis, *epsilon).map(one),
+        Op::Lrn { size, alpha, beta, bias } => norm::lrn(&call, *size, [*alpha, *beta, *bias]).map(one),
+        Op::Resize(resize) => resize::evaluate(&call, resize).map(one),
+        Op::Lstm(layer) | Op::Gru(layer) | Op::Rnn(layer) => recurrent::evaluate(&call, layer),
+        Op::Quantize(quantize) => quantize::quantize(&call, quantize).map(one),
+        Op::Dequantize(quantize) => quantize::dequantize(&call, quantize).map(one),
+        Op::NonMaxSuppression { center_point, max_per_class, iou_threshold, score_threshold } => {
+            let limits = boxes::Limits {
+                center_point: *center_point,
+                max_per_class: *max_per_class,
+                iou: f64::from(*iou_threshold),
+                score: score_threshold.map(f64::from),
+            };
+            boxes::non_max_suppression(&call, &limits).map(one)
+        }
     }
 }
 
-/// Asks whether the memory for the results can be had, which is an error rather than the end of the process.
-fn check_memory(op: &Op, outputs: &[TensorType]) -> Result<(), OpError> {
-    for (i, ty) in outputs.iter().enumerate() {
-        let mut probe: Vec<u8> = Vec::new();
-        if probe.try_reserve_exact(ty.bytes()).is_err() {
-            let which = format!("output {i}");
-            return Err(OpError::TooLarge { op: op.name(), which, shape: ty.shape.clone() });
-        }
+/// Asks whether the memory for a value can be had, which is an error rather than the end of the process.
+fn check_size(op: &Op, which: &str, ty: &TensorType) -> Result<(), OpError> {
+    let mut probe: Vec<u8> = Vec::new();
+    match checked_bytes(ty).map(|bytes| probe.try_reserve_exact(bytes)) {
+        Some(Ok(())) => Ok(()),
+        _ => Err(OpError::TooLarge { op: op.name(), which: which.to_string(), shape: ty.shape.clone() }),
     }
-    Ok(())
 }
 
 /// A tensor without elements.

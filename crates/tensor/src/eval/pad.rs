@@ -30,7 +30,13 @@ pub(super) fn evaluate(call: &Call, begin: &[i64], end: &[i64], mode: PadMode) -
 }
 
 /// Appends the elements at all combinations of the axes' offsets, `fill` where one of them is outside.
-fn copy<T: Copy>(x: &[T], sources: &[Vec<Option<usize>>], offset: Option<usize>, fill: T, out: &mut Vec<T>) {
+pub(super) fn copy<T: Copy>(
+    x: &[T],
+    sources: &[Vec<Option<usize>>],
+    offset: Option<usize>,
+    fill: T,
+    out: &mut Vec<T>,
+) {
     match (sources, offset) {
         (_, None) => out.extend(std::iter::repeat_n(fill, sources.iter().map(Vec::len).product())),
         ([], Some(at)) => out.push(x[at]),

@@ -10,17 +10,31 @@
 //! | `elementwise` | functions of elements, with broadcasting |
 //! | `movement` | reshaping, transposing, cutting, joining, padding |
 //! | `indexing` | gathering and scattering by indices |
+//! | `linear` | matrix products and sums of products |
+//! | `window` | convolutions and pooling |
+//! | `reduce`, `norm` | reductions, operators along an axis, normalisations |
+//! | `resize`, `recurrent`, `quantize`, `boxes` | what their names say |
 
 mod args;
+mod boxes;
 mod elementwise;
 mod indexing;
+mod linear;
 mod movement;
+mod norm;
+mod quantize;
+mod recurrent;
+mod reduce;
+mod resize;
+mod window;
 
 use crate::error::OpError;
 use crate::op::Op;
 use crate::tensor::TensorType;
 
-use args::Args;
+pub(crate) use args::checked_bytes;
+use args::{Args, Kind};
+pub(crate) use recurrent::Cell;
 
 /// The types of all results the operator has; a caller may use fewer.
 ///
@@ -49,7 +63,27 @@ pub fn infer(op: &Op, inputs: &[Option<&TensorType>]) -> Result<Vec<TensorType>,
         Op::OneHot { axis, depth } => vec![indexing::one_hot(&args, *axis, *depth)?],
         Op::NonZero => return indexing::non_zero(&args),
         Op::Compress { axis } => return indexing::compress(&args, *axis),
-        _ => return Err(args.attribute("the operator has no types yet")),
+        Op::MatMul => vec![linear::matmul(&args)?],
+        Op::MatMulInteger => vec![linear::matmul_integer(&args)?],
+        Op::Einsum { equation } => vec![linear::einsum(&args, equation)?],
+        Op::Conv(conv) => vec![window::conv(&args, conv)?],
+        Op::ConvInteger(conv) => vec![window::conv_integer(&args, conv)?],
+        Op::ConvTranspose(conv) => vec![window::conv_transpose(&args, conv)?],
+        Op::Pool(pool) => window::pool(&args, pool)?,
+        Op::Reduce(reduce) => vec![reduce::reduce(&args, reduce)?],
+        Op::ArgReduce(reduce) => vec![reduce::arg_reduce(&args, reduce)?],
+        Op::TopK { axis, k, .. } => reduce::top_k(&args, *axis, *k)?,
+        Op::CumSum { axis, .. } => vec![reduce::along(&args, *axis, Kind::Number)?],
+        Op::Softmax { axis, .. } => vec![reduce::along(&args, *axis, Kind::Float)?],
+        Op::Hardmax { axis } => vec![reduce::along(&args, *axis, Kind::Float)?],
+        Op::LayerNorm { axis, .. } => norm::layer(&args, *axis)?,
+        Op::RmsNorm { axis, .. } => vec![norm::rms(&args, *axis)?],
+        Op::Lrn { size, .. } => vec![norm::lrn(&args, *size)?],
+        Op::Resize(resize) => vec![resize::resize(&args, resize)?],
+        Op::Lstm(layer) | Op::Gru(layer) | Op::Rnn(layer) => recurrent::recurrent(&args, op, layer)?,
+        Op::Quantize(quantize) => vec![quantize::quantize(&args, quantize)?],
+        Op::Dequantize(quantize) => vec![quantize::dequantize(&args, quantize)?],
+        Op::NonMaxSuppression { .. } => return boxes::non_max_suppression(&args),
     };
     args.check_outputs(&outputs)?;
     Ok(outputs)
