@@ -83,7 +83,12 @@ pub struct Winners {
 
 impl Winners {
     /// Looks up the winners of a program's tasks.
-    pub fn look_up(db: &Database, program: &Program, target: &Target, threads: usize) -> Result<Winners, DbError> {
+    pub fn look_up(
+        db: &Database,
+        program: &Program,
+        target: &Target,
+        threads: usize,
+    ) -> Result<Winners, DbError> {
         let key = TargetKey::new(target.fingerprint());
         let mut found = Vec::new();
         for task in &program.tasks {

@@ -12,7 +12,7 @@ use talweg_runtime::model::{Model, Session, SessionOptions};
 use talweg_target::Target;
 use talweg_tensor::{Tensor, npy};
 
-use super::model::{CompileArguments, ModelArguments, jobs, winners};
+use super::model::{CompileArguments, ModelArguments, jobs, winners, write_arrays};
 use super::{Failure, print};
 
 /// Arguments of `talweg verify`.
@@ -112,7 +112,12 @@ fn expose_intermediates(network: &mut Network) {
 }
 
 /// The outputs of ONNX Runtime, by its Python package.
-fn onnxruntime(python: &str, model: &Path, network: &Network, inputs: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
+fn onnxruntime(
+    python: &str,
+    model: &Path,
+    network: &Network,
+    inputs: &[Tensor],
+) -> Result<Vec<Tensor>, Failure> {
     const SCRIPT: &str = "\
 import sys, numpy, onnxruntime
 session = onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])
@@ -126,17 +131,22 @@ numpy.savez(sys.argv[3], **{o.name: v for o, v in zip(session.get_outputs(), out
     let graph = &network.imported;
     let named: Vec<(String, Tensor)> =
         graph.inputs.iter().map(|id| graph.value(*id).name.clone()).zip(inputs.iter().cloned()).collect();
-    npy::write_npz_file(&given, &named).map_err(Failure::work)?;
-    let output = Command::new(python).arg("-c").arg(SCRIPT).arg(model).arg(&given).arg(&got).output().map_err(|e| {
-        Failure::input(format!("cannot start `{python}`: {e}; name a Python with --python"))
-    })?;
+    write_arrays(&given, &named)?;
+    let output =
+        Command::new(python).arg("-c").arg(SCRIPT).arg(model).arg(&given).arg(&got).output().map_err(
+            |e| Failure::input(format!("cannot start `{python}`: {e}; name a Python with --python")),
+        )?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         let last = text.lines().last().unwrap_or("no message");
-        let remedy = if text.contains("ModuleNotFoundError") { "; install it with `pip install onnxruntime numpy`" } else { "" };
+        let remedy = if text.contains("ModuleNotFoundError") {
+            "; install it with `pip install onnxruntime numpy`"
+        } else {
+            ""
+        };
         return Err(Failure::work(format!("ONNX Runtime: {last}{remedy}")));
     }
-    let outputs = npy::read_npz_file(&got).map_err(Failure::work)?;
+    let outputs = npy::read_npz(std::fs::File::open(&got).map_err(Failure::work)?).map_err(Failure::work)?;
     let find = |id: &talweg_graph::ValueId| {
         let name = &graph.value(*id).name;
         let found = outputs.iter().find(|(n, _)| n == name).map(|(_, tensor)| tensor.clone());
