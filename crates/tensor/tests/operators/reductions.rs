@@ -22,7 +22,7 @@ fn every_kind() {
     check(ReduceKind::L2, [3.741657, 4.5]);
     check(ReduceKind::SumSquare, [14.0, 20.25]);
     check(ReduceKind::LogSum, [0.693147, 1.871802]);
-    check(ReduceKind::LogSumExp, [3.132845, 4.152853]);
+    check(ReduceKind::LogSumExp, [3.132845, 4.153178]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn normalisations() {
     assert_close(
         &y,
         &[1, 5, 2, 1],
-        &[-0.711123, 0.208297, -0.445953, 0.594604, -0.074325, -0.743254, 0.297302, -0.371627, 0.668929, 0.0],
+        &[-0.711123, 0.208297, -0.387571, 0.510571, -0.070697, -0.630194, 0.271694, -0.331887, 0.611841, 0.0],
     );
     let half = one(Op::Cast { to: ElementType::F16 }, &[&wave(&[2, 3])]);
     let scale = one(Op::Cast { to: ElementType::F16 }, &[&wave(&[3])]);
