@@ -224,6 +224,13 @@ proptest! {
         };
         let scale = varied(TensorType::new(ElementType::F32, scale));
         agree(&Op::Quantize(Quantize { axis, block, to }), &[Some(&x), Some(&scale)])?;
+        let float = varied(TensorType::new(ElementType::F32, shape.clone()));
+        for to in [ElementType::I8, ElementType::U8, ElementType::I16, ElementType::U16] {
+            agree(&Op::Quantize(Quantize { axis, block, to }), &[Some(&float), Some(&scale)])?;
+            let x = varied(TensorType::new(to, shape.clone()));
+            let op = Op::Dequantize(Quantize { axis, block, to: ElementType::BF16 });
+            agree(&op, &[Some(&x), Some(&scale)])?;
+        }
         agree(&Op::Dequantize(Quantize { axis, block, to }), &[Some(&x), Some(&scale)])?;
     }
 }
