@@ -14,6 +14,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("Squeeze", 1, squeeze),
     entry("Tile", 6, tile),
     entry("Transpose", 1, transpose),
+    entry("Trilu", 14, trilu),
     entry("Unsqueeze", 1, unsqueeze),
 ];
 
@@ -129,4 +130,11 @@ fn transpose(call: &mut Call) -> Outputs {
         Some(perm) => perm.iter().map(|&p| axis(p, rank)).collect::<Result<Vec<usize>, Failure>>()?,
     };
     Ok(vec![call.builder.transpose(x, perm)?])
+}
+
+fn trilu(call: &mut Call) -> Outputs {
+    let x = call.input(0)?;
+    let k = call.known_int(1, "the diagonal")?.unwrap_or(0);
+    let upper = call.flag("upper", true)?;
+    Ok(vec![call.builder.one(Op::Trilu { upper, k }, &[x])?])
 }

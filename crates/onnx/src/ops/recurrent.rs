@@ -34,7 +34,7 @@ fn recurrent(
     };
     let names = match call.texts("activations")? {
         Some(names) => names,
-        None => defaults.iter().map(|name| name.to_string()).collect::<Vec<_>>().repeat(directions),
+        None => defaults.repeat(directions).iter().map(|name| name.to_string()).collect(),
     };
     if names.len() != defaults.len() * directions {
         return Err(Failure::invalid(format!(
