@@ -19,6 +19,9 @@ pub struct AnnealingParams {
     pub patience: usize,
     /// Candidates of one plan.
     pub plan: usize,
+    /// Candidates of the first plan of a scorer that knows other tasks only; later ones are as large as all before them
+    /// together, up to `plan`, so that what does not carry over is found out early.
+    pub first_plan: usize,
     /// The share of a plan, its end, that is random.
     pub random: f64,
     /// What a newly covered knob value is worth, in units of the score range of the pool; 0 turns diversity off.
@@ -37,6 +40,7 @@ impl Default for AnnealingParams {
             temperature: (1.0, 0.0),
             patience: 50,
             plan: 64,
+            first_plan: 8,
             random: 0.05,
             diversity: 0.02,
             pool: 2,
@@ -147,7 +151,11 @@ impl Planner for Annealing {
         if !news.is_empty() {
             self.scorer.learn(&news);
         }
-        let size = self.params.plan.max(1);
+        let size = match self.scorer.is_transferred() {
+            true => self.rounds.history.samples().len().max(self.params.first_plan).min(self.params.plan),
+            false => self.params.plan,
+        };
+        let size = size.max(1);
         if self.scorer.is_trained() {
             let random = (size as f64 * self.params.random).round() as usize;
             let capacity = size * self.params.pool.max(1);

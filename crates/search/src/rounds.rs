@@ -70,18 +70,13 @@ impl<P: Planner> Strategy for P {
         Planner::name(self)
     }
 
+    /// Never more than the round under way has left: the next one is planned when those have been told.
     fn ask(&mut self, n: usize) -> Vec<Candidate> {
-        let mut out = Vec::new();
-        while out.len() < n {
-            if self.rounds().queue.is_empty() {
-                self.plan();
-            }
-            match self.rounds().queue.pop_front() {
-                Some(candidate) => out.push(candidate),
-                None => break,
-            }
+        if self.rounds().queue.is_empty() {
+            self.plan();
         }
-        out
+        let queue = &mut self.rounds().queue;
+        queue.drain(..n.min(queue.len())).collect()
     }
 
     fn tell(&mut self, samples: &[Sample]) {
@@ -122,9 +117,10 @@ mod tests {
         let first = threes.ask(2);
         threes.tell(&first.iter().map(|c| Sample::new(c.clone(), Outcome::Failed)).collect::<Vec<_>>());
         assert_eq!((first.len(), threes.rounds.planned(), threes.learnt.as_slice()), (2, 1, &[0][..]));
-        assert_eq!(threes.ask(5).len(), 5);
-        assert_eq!((threes.rounds.planned(), threes.learnt.as_slice()), (2, &[0, 2, 0][..]));
+        assert_eq!(threes.ask(5).len(), 1);
+        assert_eq!(threes.ask(5).len(), 3);
+        assert_eq!((threes.rounds.planned(), threes.learnt.as_slice()), (0, &[0, 2][..]));
         assert!(!threes.rounds.plan(first[0].clone()));
-        assert_eq!(threes.rounds.planned(), 2);
+        assert_eq!(threes.rounds.planned(), 0);
     }
 }
