@@ -37,7 +37,11 @@ pub struct Network {
 impl Network {
     /// Imports a model, rewrites its graph and cuts it into tasks.
     pub fn open(path: &Path, options: &ImportOptions) -> Result<Network, NetworkError> {
-        let imported = import(path, options)?;
+        let mut imported = import(path, options)?;
+        // Exporters call every graph the same; people know the file.
+        if let Some(stem) = path.file_stem() {
+            imported.name = stem.to_string_lossy().into_owned();
+        }
         let mut graph = imported.clone();
         optimise(&mut graph)?;
         let program = partition(graph, &PartitionOptions::default())?;

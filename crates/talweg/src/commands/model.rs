@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use clap::Args;
 use talweg::network::{Network, NetworkError, Winners};
 use talweg_db::Database;
@@ -91,7 +90,7 @@ impl ModelArguments {
         let winners = winners(&compile.db, &network, &target, compile.threads()?)?;
         let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
         let bytes = artefact.to_bytes().map_err(Failure::work)?;
-        Ok(Arc::new(Model::from_bytes(Bytes::from(bytes)).map_err(Failure::work)?))
+        Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
     }
 
     /// The model loaded, with memory and threads.
