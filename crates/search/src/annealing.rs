@@ -191,4 +191,8 @@ impl Strategy for Annealing {
         self.history.tell(samples);
         self.pending.extend_from_slice(samples);
     }
+
+    fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
+        self.scorer.is_trained().then(|| self.scorer.score(candidates))
+    }
 }

@@ -213,6 +213,10 @@ impl Strategy for Evolutionary {
         self.history.tell(samples);
         self.pending.extend_from_slice(samples);
     }
+
+    fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
+        self.scorer.is_trained().then(|| self.scorer.score(candidates))
+    }
 }
 
 #[cfg(test)]
