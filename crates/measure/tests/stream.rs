@@ -5,6 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use common::{Workshop, doubled};
 use talweg_measure::{Finished, MeasureOptions, Sampling, Sink};
@@ -40,7 +41,10 @@ const CAUSES: [&str; 7] =
 /// The causes of a stream over `count` candidates, and how many were made.
 fn stream(count: usize, most: usize, change: fn(&mut MeasureOptions)) -> (Vec<String>, usize) {
     let workshop = Workshop::new();
-    let measurer = workshop.measurer(change);
+    let measurer = workshop.measurer(|options| {
+        change(options);
+        (options.build_timeout, options.run_timeout) = (Duration::from_secs(600), Duration::from_secs(600));
+    });
     let mut sink = Causes { most, seen: BTreeMap::new() };
     let made = AtomicUsize::new(0);
     let make = |at: usize| {

@@ -68,6 +68,12 @@ impl Evolutionary {
         self
     }
 
+    /// The same with rounds of another size: it learns after each.
+    pub fn with_round(mut self, round: usize) -> Evolutionary {
+        self.params.round = round;
+        self
+    }
+
     /// The best unseen candidates of all generations, best first.
     fn evolve(&mut self, capacity: usize) -> Vec<Scored> {
         let mut pool = Pool::new(capacity);

@@ -38,11 +38,11 @@ impl<R: Runner> Tuner<R> {
         listener: Listener<'_>,
     ) -> Result<(), TuneError> {
         let left = self.options.trials.map_or(usize::MAX, |n| n.saturating_sub(self.trials));
-        let wanted = self.options.batch.max(1).min(left);
         let begin = Instant::now();
+        // Seeds come on top of the strategy's batch, so that its rounds and the batches stay in step.
         let mut batch = std::mem::take(&mut task.seeds);
-        batch.truncate(wanted);
-        let asked = task.search.strategy.ask(wanted - batch.len());
+        batch.truncate(left);
+        let asked = task.search.strategy.ask(self.options.batch.max(1).min(left - batch.len()));
         // A seed that is asked for as well is measured once.
         batch.retain(|seed| !asked.contains(seed));
         batch.extend(asked);

@@ -150,6 +150,8 @@ pub struct Ingredients<'a> {
     pub task: u32,
     /// Names the random stream.
     pub seed: u64,
+    /// Candidates that are measured together: the search learns after each batch.
+    pub batch: usize,
 }
 
 impl Ingredients<'_> {
@@ -167,6 +169,7 @@ impl Ingredients<'_> {
             StrategyKind::Ansor if self.model.is_none() => {
                 let model = self.shared.clone();
                 let strategy = talweg_search::ansor(space, target, model.clone(), task, seed)?;
+                let strategy = strategy.with_round(self.batch);
                 return Ok(Search { strategy: Box::new(strategy), model: Some(model), predicts_speed: true });
             }
             StrategyKind::AutoTvm if self.model.is_none() => {
@@ -192,7 +195,7 @@ impl Ingredients<'_> {
             None => Box::new(RandomScorer::new(seed)),
         };
         let strategy: Box<dyn Strategy> = if evolves {
-            let params = EvolutionaryParams::default();
+            let params = EvolutionaryParams { round: self.batch, ..EvolutionaryParams::default() };
             Box::new(Evolutionary::new(domain, scorer, params, seed).named(kind.name()))
         } else {
             let params = AnnealingParams::default();

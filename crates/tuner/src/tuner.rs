@@ -200,6 +200,7 @@ impl<R: Runner> Tuner<R> {
             global,
             task: at as u32,
             seed,
+            batch: self.options.batch.max(1),
         };
         let features = |source| TuneError::Features { task: spec.name.clone(), source };
         let search = ingredients.search().map_err(features)?;
