@@ -85,8 +85,15 @@ impl<'a> Tiles<'a> {
         if !is(&self.parallel) && (is_split || !is(&self.inner)) {
             factors.insert(0, rest);
         }
-        // What does not fit is left to level 0.
+        // What does not fit is left to level 0: loops without a level, and an outer one that would overshoot the extent
+        // by more than a part of the innermost tile, which no space allows.
+        let mut covered = 1;
+        let innermost = factors.last().copied().unwrap_or(1);
         for (level, factor) in out.iter_mut().rev().zip(factors.into_iter().rev()) {
+            if covered * factor >= extent + innermost {
+                break;
+            }
+            covered *= factor;
             *level = factor;
         }
         out
@@ -133,26 +140,29 @@ mod tests {
 
     use super::*;
 
-    /// The first seed as `knob=value` for the knobs of a stage that are not 1.
-    fn seed(spec: &str, stage: &str) -> String {
+    /// The first seed of a trace as `knob=value`, for the knobs of a stage that are not 1.
+    fn seed(spec: &str, stage: &str, trace: &str) -> String {
         let dag = Spec::parse(spec).expect("an operator").build().expect("a program");
-        let target = Target::generic(Isa::Avx512);
-        let space = Space::of(&dag, &target);
-        let found = seeds(&space, &default_trace(&dag, &target), 3);
-        let first = found.first().expect("the default is in the space");
+        let space = Space::of(&dag, &Target::generic(Isa::Avx512));
+        let found = seeds(&space, &Trace::parse(trace).expect("a trace"), 3);
+        let first = found.first().expect("the schedule is in the space");
         let knobs = space.sketches[first.sketch].knobs.iter().zip(&first.values);
         let of_stage = knobs.filter(|(k, v)| k.role.stage() == stage && **v != 1);
         of_stage.map(|(k, v)| format!("{}={v}", k.symbol)).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn tiles_go_to_their_levels() {
-        assert_eq!(
-            seed("matmul:m=1024,n=1024,k=1024", "matmul"),
-            "matmul.i.2=74 matmul.i.3=14 matmul.j.3=32"
-        );
-        let conv = seed("conv2d:n=1,h=56,w=56,c=64,f=64,k=3,s=1,p=1", "conv");
-        assert!(conv.contains("conv.ow.2=4 conv.ow.3=14") && conv.contains("conv.kh.1=3"), "{conv}");
+    fn sequential_loops_go_around_the_innermost_tile_and_parallel_ones_to_level_0() {
+        let steps = "cache_write matmul\nsplit matmul i [14]\nsplit matmul j [32]\n\
+            reorder matmul j.0 i.0 i.1 j.1\ncompute_at matmul.local matmul i.0\n";
+        let spec = "matmul:m=1024,n=1024,k=1024";
+        let by_columns = seed(spec, "matmul", &format!("{steps}parallel matmul j.0"));
+        assert_eq!(by_columns, "$matmul.i.2=74 $matmul.i.3=14 $matmul.j.3=32");
+        let fused = format!("{steps}fuse matmul j.0 i.0\nparallel matmul j.0_i.0");
+        assert_eq!(seed(spec, "matmul", &fused), "$matmul.i.3=14 $matmul.j.3=32");
+        let split = steps.replace("[14]", "[5, 14]") + "parallel matmul j.0";
+        // Fifteen times five tiles would be more than the extent needs.
+        assert_eq!(seed(spec, "matmul", &split), "$matmul.i.2=5 $matmul.i.3=14 $matmul.j.3=32");
     }
 
     #[test]
