@@ -105,7 +105,11 @@ impl Tensor {
         Tensor::with_element(ElementType::Bool, shape, values)
     }
 
-    fn with_element<T: Element>(
+    /// A tensor whose elements are stored as `T`, which is as wide as `element`.
+    ///
+    /// # Panics
+    /// As [`Tensor::new`].
+    pub(crate) fn with_element<T: Element>(
         element: ElementType,
         shape: impl Into<Vec<usize>>,
         values: Vec<T>,
@@ -197,6 +201,11 @@ impl Tensor {
     pub fn values<T: Element>(&self) -> Cow<'_, [T]> {
         let stored = if self.ty.element == ElementType::Bool { ElementType::U8 } else { self.ty.element };
         assert_eq!(T::ELEMENT, stored, "{} read as {}", self.ty, T::ELEMENT);
+        self.raw()
+    }
+
+    /// The elements read as another type of the same width, copied only if the data is not aligned.
+    pub(crate) fn raw<T: Element>(&self) -> Cow<'_, [T]> {
         match bytemuck::try_cast_slice(&self.data) {
             Ok(slice) => Cow::Borrowed(slice),
             Err(_) => {
