@@ -4,7 +4,7 @@ use std::path::Path;
 
 use talweg_artifact::{Artefact, BuildError, BuildOptions, Choice, build};
 use talweg_db::{Database, DbError, TargetKey};
-use talweg_graph::{PartitionError, PartitionOptions, Program, RewriteError, Task, optimise, partition};
+use talweg_graph::{PartitionError, PartitionOptions, Program, RewriteError, Task, Work, optimise, partition};
 use talweg_onnx::{ImportError, ImportOptions, import};
 use talweg_schedule::Trace;
 use talweg_target::Target;
@@ -52,6 +52,12 @@ impl Network {
     pub fn compile(&self, target: &Target, winners: &Winners, jobs: usize) -> Result<Artefact, BuildError> {
         let options = BuildOptions { target: target.clone(), jobs };
         build(&self.program, &options, &|task| winners.choice(task))
+    }
+
+    /// The model's nodes that the first use of a task computes.
+    pub fn nodes_of(&self, task: usize) -> &[String] {
+        let uses = |step: &&talweg_graph::Step| matches!(step.work, Work::Kernel(used) if used == task);
+        self.program.steps.iter().find(uses).map_or(&[], |step| &step.nodes)
     }
 
     /// Arrays for the inputs, the same on every machine: what is used when the user gives none.
