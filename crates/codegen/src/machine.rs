@@ -52,7 +52,7 @@ pub fn machine(isa: &Isa) -> Result<Rc<TargetMachine>, String> {
 /// hoists the loads of later iterations above the multiply-adds of earlier ones, so that register tiles that fill the
 /// register file spill.
 fn set_scheduling() {
-    let arguments = [c"talweg", c"-enable-misched=true", c"-misched-topdown"].map(|a| a.as_ptr());
+    let arguments = [c"talweg", c"-enable-misched=true", c"-misched-topdown", c"-disable-lsr"].map(|a| a.as_ptr());
     // SAFETY: the pointers are of strings with an end that live forever; LLVM's options are only set here, once, before
     // the first target machine is made, and both options exist in the LLVM this crate is built with.
     unsafe {
