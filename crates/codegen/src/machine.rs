@@ -52,8 +52,8 @@ pub fn machine(isa: &Isa) -> Result<Rc<TargetMachine>, String> {
 /// hoists the loads of later iterations above the multiply-adds of earlier ones, so that register tiles that fill the
 /// register file spill.
 ///
-/// Loop strength reduction is off: it took a third of the time of a convolution, looking at every accumulator of every
-/// loop, and the addresses are emitted loop by loop already.
+/// Loop strength reduction is off: it was a third of the instructions LLVM ran for a convolution, and the addresses are
+/// emitted loop by loop already.
 fn set_options() {
     let arguments =
         [c"talweg", c"-enable-misched=true", c"-misched-topdown", c"-disable-lsr"].map(|a| a.as_ptr());
