@@ -1,11 +1,15 @@
 //! Imports a model, rewrites it, cuts it into tasks, and prints these; fails when a task has no default schedule.
 //!
-//! `cargo run --example tasks -- model.onnx [--text]`
+//! With `--verify` the tasks are also computed by the reference interpreter and compared with the model as imported.
+//!
+//! `cargo run --example tasks -- model.onnx [--text] [--verify]`
 
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
+use talweg_graph::reference::{difference, outputs, run_graph, run_program};
+use talweg_graph::testing::random_inputs;
 use talweg_graph::{PartitionOptions, Work, optimise, partition};
 use talweg_ir::verify_nest;
 use talweg_onnx::{ImportOptions, import};
@@ -15,9 +19,10 @@ use talweg_target::Target;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let path = arguments.first().ok_or("usage: tasks MODEL.onnx [--text]")?;
+    let path = arguments.first().ok_or("usage: tasks MODEL.onnx [--text] [--verify]")?;
     let start = Instant::now();
     let mut graph = import(Path::new(path), &ImportOptions::default())?;
+    let original = graph.clone();
     let imported = start.elapsed();
     let nodes = graph.nodes.len();
     let report = optimise(&mut graph)?;
@@ -58,6 +63,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         if let Some(wrong) = wrong {
             failures += 1;
             println!("task {at}: no default schedule: {wrong}\n{}", task.text);
+        }
+    }
+    if arguments.iter().any(|a| a == "--verify") {
+        let inputs = random_inputs(&original, 1);
+        let expected = outputs(&original, &run_graph(&original, &inputs)?)?;
+        let found = outputs(&program.graph, &run_program(&program, &inputs)?)?;
+        for (e, f) in expected.iter().zip(&found) {
+            println!("error relative to the output's scale: {:.1e}", difference(e, f));
         }
     }
     if failures > 0 {

@@ -133,9 +133,9 @@ impl Builder {
         let mut bytes = 0usize;
         for ty in &types {
             let len = ty.shape.iter().try_fold(1usize, |len, &extent| len.checked_mul(extent));
-            let len = len
-                .filter(|&len| len <= ELEMENT_LIMIT)
-                .ok_or_else(|| Failure::invalid(format!("the result has the shape {:?}, which is too large", ty.shape)))?;
+            let len = len.filter(|&len| len <= ELEMENT_LIMIT).ok_or_else(|| {
+                Failure::invalid(format!("the result has the shape {:?}, which is too large", ty.shape))
+            })?;
             bytes = bytes.saturating_add(len.saturating_mul(ty.element.bytes()));
         }
         if let Some(constants) = constants {
@@ -294,9 +294,11 @@ fn work(op: &Op, inputs: &[Option<&Tensor>], outputs: &[TensorType]) -> usize {
             result.saturating_mul(depth.unwrap_or(1))
         }
         Op::Conv(_) | Op::ConvInteger(_) | Op::ConvTranspose(_) | Op::Einsum { .. } => {
-            let per_filter = inputs.get(1).copied().flatten().map_or(first, |w| {
-                w.len() / w.shape().first().copied().unwrap_or(1).max(1)
-            });
+            let per_filter = inputs
+                .get(1)
+                .copied()
+                .flatten()
+                .map_or(first, |w| w.len() / w.shape().first().copied().unwrap_or(1).max(1));
             result.max(first).saturating_mul(per_filter.max(1))
         }
         Op::Pool(pool) => result.saturating_mul(pool.window.iter().product::<usize>().max(1)),

@@ -133,9 +133,10 @@ impl Call<'_, '_> {
             Some(values) if values.len() == rank => {
                 values.iter().map(|&v| size(v, format_args!("attribute `{name}`"))).collect()
             }
-            Some(values) => {
-                Err(Failure::invalid(format!("attribute `{name}` has {} entries for {rank} axes", values.len())))
-            }
+            Some(values) => Err(Failure::invalid(format!(
+                "attribute `{name}` has {} entries for {rank} axes",
+                values.len()
+            ))),
         }
     }
 
@@ -160,7 +161,9 @@ impl Call<'_, '_> {
         match self.known_ints(index, what)? {
             None => Ok(None),
             Some(values) if values.len() == 1 => Ok(Some(values[0])),
-            Some(values) => Err(Failure::invalid(format!("{what} has {} elements instead of one", values.len()))),
+            Some(values) => {
+                Err(Failure::invalid(format!("{what} has {} elements instead of one", values.len())))
+            }
         }
     }
 

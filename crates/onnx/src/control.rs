@@ -74,7 +74,9 @@ impl<'m> Importer<'m> {
         };
         let mut go_on = match input(1) {
             None => true,
-            Some(Symbol::Known(id)) => self.truth(id)?.ok_or_else(|| Failure::data_dependent("the condition"))?,
+            Some(Symbol::Known(id)) => {
+                self.truth(id)?.ok_or_else(|| Failure::data_dependent("the condition"))?
+            }
             Some(_) => return Ok(unknown),
         };
         let mut carried: Vec<Symbol<'m>> = Vec::new();
@@ -178,8 +180,12 @@ impl<'m> Importer<'m> {
                 shape.remove(axis);
                 given.push(self.builder.reshape(part, shape)?);
             }
-            let bindings: Vec<(&'m str, Symbol<'m>)> =
-                body.input.iter().map(|i| i.name.as_str()).zip(given.into_iter().map(Symbol::Known)).collect();
+            let bindings: Vec<(&'m str, Symbol<'m>)> = body
+                .input
+                .iter()
+                .map(|i| i.name.as_str())
+                .zip(given.into_iter().map(Symbol::Known))
+                .collect();
             let results = self.inner(body, frame, &format!("{name}/{iteration}/"), bindings)?;
             let mut known = Vec::with_capacity(results.len());
             for result in results {

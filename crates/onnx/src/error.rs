@@ -50,7 +50,9 @@ pub enum ImportError {
         nodes: Vec<String>,
     },
     /// A node or an output reads a value that does not exist.
-    #[error("{reader} reads `{value}`, which is not an input, a constant or any node's output; the model is damaged")]
+    #[error(
+        "{reader} reads `{value}`, which is not an input, a constant or any node's output; the model is damaged"
+    )]
     Undefined {
         /// The node or output.
         reader: String,

@@ -244,7 +244,11 @@ impl<'m> Importer<'m> {
         }
         let outputs: Vec<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
         self.nodes(&graph.node, &outputs, frame)?;
-        let reader = if graph.name.is_empty() { "the graph's output".into() } else { format!("graph `{}`", graph.name) };
+        let reader = if graph.name.is_empty() {
+            "the graph's output".into()
+        } else {
+            format!("graph `{}`", graph.name)
+        };
         let symbols = graph.output.iter().map(|output| self.lookup(&output.name, &reader, frame)).collect();
         frame.scopes.pop();
         symbols
@@ -270,7 +274,13 @@ impl<'m> Importer<'m> {
             Ok(symbols) => symbols,
             Err(Failure::Unsupported { reason, remedy, data_dependent }) => {
                 let op = node.op_type.clone();
-                self.report.items.push(Unsupported { op, node: name.clone(), reason, remedy, data_dependent });
+                self.report.items.push(Unsupported {
+                    op,
+                    node: name.clone(),
+                    reason,
+                    remedy,
+                    data_dependent,
+                });
                 vec![Symbol::Unknown; node.output.len()]
             }
             Err(Failure::Invalid(reason)) => {

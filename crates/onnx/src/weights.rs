@@ -52,9 +52,8 @@ pub(crate) enum WeightsError {
 pub(crate) fn tensor(proto: &TensorProto, files: &mut ExternalFiles) -> Result<Tensor, WeightsError> {
     let element = element_type(proto.data_type).map_err(WeightsError::Type)?;
     let shape = extents(&proto.dims, &proto.name).map_err(WeightsError::Import)?;
-    let wrong = |reason: String| {
-        WeightsError::Import(ImportError::Weights { tensor: proto.name.clone(), reason })
-    };
+    let wrong =
+        |reason: String| WeightsError::Import(ImportError::Weights { tensor: proto.name.clone(), reason });
     let bytes = shape
         .iter()
         .try_fold(element.bytes(), |bytes, &extent| bytes.checked_mul(extent))
@@ -152,7 +151,10 @@ pub(crate) fn sparse(proto: &SparseTensorProto, files: &mut ExternalFiles) -> Re
     let values_proto = proto.values.as_ref().unwrap_or(&empty);
     let name = &values_proto.name;
     let wrong = |reason: String| {
-        WeightsError::Import(ImportError::Weights { tensor: name.clone(), reason: format!("sparse: {reason}") })
+        WeightsError::Import(ImportError::Weights {
+            tensor: name.clone(),
+            reason: format!("sparse: {reason}"),
+        })
     };
     let values = tensor(values_proto, files)?;
     let indices = match &proto.indices {

@@ -20,9 +20,9 @@ fn damaged_models_do_not_panic() {
         let mut random = Random::new(case);
         let (i, j) = (random.below(seeds.len()), random.below(seeds.len()));
         let bytes = mutate(&seeds[i], &seeds[j], &mut random);
-        match import_bytes(bytes.clone(), None, &options()).or_else(|_| {
-            import_bytes(bytes, None, &ImportOptions::default())
-        }) {
+        match import_bytes(bytes.clone(), None, &options())
+            .or_else(|_| import_bytes(bytes, None, &ImportOptions::default()))
+        {
             Ok(graph) => {
                 graph.verify().unwrap_or_else(|error| panic!("case {case}: {error}"));
                 accepted += 1;

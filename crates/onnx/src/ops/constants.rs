@@ -95,7 +95,8 @@ fn range(call: &mut Call) -> Outputs {
 fn shape(call: &mut Call) -> Outputs {
     let extents: Vec<i64> = call.shape(call.input(0)?).into_iter().map(|e| e as i64).collect();
     let rank = extents.len() as i64;
-    let bound = |value: i64| (if value < 0 { value.saturating_add(rank) } else { value }).clamp(0, rank) as usize;
+    let bound =
+        |value: i64| (if value < 0 { value.saturating_add(rank) } else { value }).clamp(0, rank) as usize;
     let (start, end) = (bound(call.int_or("start", 0)?), bound(call.int_or("end", rank)?));
     let part = extents.get(start..end).unwrap_or(&[]).to_vec();
     Ok(vec![call.builder.ints(part)])

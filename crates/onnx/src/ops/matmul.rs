@@ -96,7 +96,8 @@ fn explicit(equation: &str, ranks: &[usize]) -> Result<String, Failure> {
     for (term, &rank) in terms.iter().zip(ranks) {
         let named = letters(term).len();
         let width = if term.contains("...") { rank.checked_sub(named) } else { (rank == named).then_some(0) };
-        let width = width.ok_or_else(|| bad(&format!("has the term `{term}` for an operand of rank {rank}")))?;
+        let width =
+            width.ok_or_else(|| bad(&format!("has the term `{term}` for an operand of rank {rank}")))?;
         hidden = hidden.max(width);
         widths.push(width);
     }

@@ -62,7 +62,8 @@ fn reshape(call: &mut Call) -> Outputs {
     for (i, &extent) in given.iter().enumerate() {
         match extent {
             0 if !keep_zero => {
-                shape.push(*own.get(i).ok_or_else(|| Failure::invalid(format!("{given:?} copies axis {i}")))?);
+                shape
+                    .push(*own.get(i).ok_or_else(|| Failure::invalid(format!("{given:?} copies axis {i}")))?);
             }
             -1 if open.is_none() => {
                 open = Some(i);
@@ -90,7 +91,10 @@ fn squeeze(call: &mut Call) -> Outputs {
         Some(given) => {
             for &axis in axes(&given, shape.len())?.iter().rev() {
                 if shape[axis] != 1 {
-                    return Err(Failure::invalid(format!("axis {axis} has the extent {}, not 1", shape[axis])));
+                    return Err(Failure::invalid(format!(
+                        "axis {axis} has the extent {}, not 1",
+                        shape[axis]
+                    )));
                 }
                 shape.remove(axis);
             }
@@ -114,7 +118,8 @@ fn unsqueeze(call: &mut Call) -> Outputs {
 
 fn tile(call: &mut Call) -> Outputs {
     let x = call.input(0)?;
-    let given = call.known_ints(1, "the repeats")?.ok_or_else(|| Failure::invalid("the repeats are missing"))?;
+    let given =
+        call.known_ints(1, "the repeats")?.ok_or_else(|| Failure::invalid("the repeats are missing"))?;
     let repeats = given.into_iter().map(|r| size(r, "a repeat")).collect::<Result<Vec<usize>, Failure>>()?;
     if repeats.iter().all(|&r| r == 1) && repeats.len() == call.rank(x) {
         return Ok(vec![x]);

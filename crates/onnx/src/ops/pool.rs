@@ -93,7 +93,9 @@ fn unpool(call: &mut Call) -> Outputs {
     }
     let given = match call.known_ints(2, "the output shape")? {
         None => natural.clone(),
-        Some(given) => given.into_iter().map(|e| size(e, "an extent")).collect::<Result<Vec<usize>, Failure>>()?,
+        Some(given) => {
+            given.into_iter().map(|e| size(e, "an extent")).collect::<Result<Vec<usize>, Failure>>()?
+        }
     };
     if given.len() != natural.len() {
         return Err(Failure::invalid(format!("the output shape is {given:?}")));

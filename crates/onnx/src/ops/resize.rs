@@ -171,13 +171,15 @@ fn coordinates(call: &Call) -> Result<Coordinates, Failure> {
 
 fn mode(call: &Call) -> Result<ResizeMode, Failure> {
     Ok(match call.text_or("mode", "nearest")?.as_str() {
-        "nearest" => ResizeMode::Nearest(match call.text_or("nearest_mode", "round_prefer_floor")?.as_str() {
-            "round_prefer_floor" => NearestRule::RoundPreferFloor,
-            "round_prefer_ceil" => NearestRule::RoundPreferCeil,
-            "floor" => NearestRule::Floor,
-            "ceil" => NearestRule::Ceil,
-            other => return Err(Failure::invalid(format!("`nearest_mode` is `{other}`"))),
-        }),
+        "nearest" => {
+            ResizeMode::Nearest(match call.text_or("nearest_mode", "round_prefer_floor")?.as_str() {
+                "round_prefer_floor" => NearestRule::RoundPreferFloor,
+                "round_prefer_ceil" => NearestRule::RoundPreferCeil,
+                "floor" => NearestRule::Floor,
+                "ceil" => NearestRule::Ceil,
+                other => return Err(Failure::invalid(format!("`nearest_mode` is `{other}`"))),
+            })
+        }
         "linear" => ResizeMode::Linear,
         "cubic" => ResizeMode::Cubic { a: call.float_or("cubic_coeff_a", -0.75)? },
         other => return Err(Failure::invalid(format!("`mode` is `{other}`"))),

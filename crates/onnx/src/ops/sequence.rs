@@ -119,7 +119,9 @@ fn linear_attention(call: &mut Call) -> Outputs {
             Some(call.builder.unary(Unary::Exp, decay)?)
         }
         None if !gated => None,
-        _ => return Err(Failure::invalid(format!("`update_rule` {rule} and the decay contradict each other"))),
+        _ => {
+            return Err(Failure::invalid(format!("`update_rule` {rule} and the decay contradict each other")));
+        }
     };
     let beta = match call.optional(5) {
         Some(beta) if delta => {

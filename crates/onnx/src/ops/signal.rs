@@ -16,9 +16,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         window(call, |t| 0.42 - 0.5 * (2.0 * PI * t).cos() + 0.08 * (4.0 * PI * t).cos())
     }),
     entry("DFT", 17, dft),
-    entry("HammingWindow", 17, |call| {
-        window(call, |t| 25.0 / 46.0 - 21.0 / 46.0 * (2.0 * PI * t).cos())
-    }),
+    entry("HammingWindow", 17, |call| window(call, |t| 25.0 / 46.0 - 21.0 / 46.0 * (2.0 * PI * t).cos())),
     entry("HannWindow", 17, |call| window(call, |t| (PI * t).sin().powi(2))),
     entry("MelWeightMatrix", 17, mel),
     entry("STFT", 17, stft),
@@ -111,7 +109,8 @@ fn dft(call: &mut Call) -> Outputs {
     let x = call.input(0)?;
     let shape = call.shape(x);
     let rank = shape.len();
-    let given = if call.opset < 20 { call.int_or("axis", 1)? } else { call.known_int(2, "the axis")?.unwrap_or(-2) };
+    let given =
+        if call.opset < 20 { call.int_or("axis", 1)? } else { call.known_int(2, "the axis")?.unwrap_or(-2) };
     let axis = axis(given, rank)?;
     if axis + 1 == rank {
         return Err(Failure::invalid("the last axis holds the real and imaginary parts"));
@@ -166,8 +165,9 @@ fn mirrored(
     let shape = call.shape(real);
     let last = shape.len() - 1;
     let have = shape[last];
-    let indices: Vec<i64> =
-        (0..length).map(|k| if k <= length / 2 { k } else { length - k }.min(have.saturating_sub(1)) as i64).collect();
+    let indices: Vec<i64> = (0..length)
+        .map(|k| if k <= length / 2 { k } else { length - k }.min(have.saturating_sub(1)) as i64)
+        .collect();
     let beyond = |k: usize| (if k <= length / 2 { k } else { length - k }) >= have;
     let mask: Vec<f64> = (0..length).map(|k| if beyond(k) { 0.0 } else { 1.0 }).collect();
     let signs: Vec<f64> = (0..length)
@@ -242,7 +242,8 @@ fn stft(call: &mut Call) -> Outputs {
 
 fn mel(call: &mut Call) -> Outputs {
     let number = |index: usize, what: &str| -> Result<f64, Failure> {
-        let tensor = call.known(index, what)?.ok_or_else(|| Failure::invalid(format!("{what} is missing")))?;
+        let tensor =
+            call.known(index, what)?.ok_or_else(|| Failure::invalid(format!("{what} is missing")))?;
         tensor.to_f64().first().copied().ok_or_else(|| Failure::invalid(format!("{what} is empty")))
     };
     let bins = size(number(0, "the number of bins")? as i64, "the number of bins")?;

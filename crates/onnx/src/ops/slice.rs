@@ -27,7 +27,11 @@ fn slice(call: &mut Call) -> Outputs {
         let axis = axis(axes[i], shape.len())?;
         parts[axis] = part(shape[axis], starts[i], ends[i], steps[i])?;
     }
-    if parts.iter().zip(&shape).all(|(part, &extent)| part.begin == 0 && part.step == 1 && part.count == extent) {
+    if parts
+        .iter()
+        .zip(&shape)
+        .all(|(part, &extent)| part.begin == 0 && part.step == 1 && part.count == extent)
+    {
         return Ok(vec![x]);
     }
     Ok(vec![call.builder.one(Op::Slice { axes: parts }, &[x])?])

@@ -22,11 +22,7 @@ pub(super) fn spatial(shape: &[usize]) -> Result<Vec<usize>, Failure> {
 
 /// The window over an input with the given spatial extents; its own extents are the attribute `kernel_shape`, or come
 /// from the weights.
-pub(super) fn windows(
-    call: &Call,
-    extents: &[usize],
-    weights: Option<&[usize]>,
-) -> Result<Windows, Failure> {
+pub(super) fn windows(call: &Call, extents: &[usize], weights: Option<&[usize]>) -> Result<Windows, Failure> {
     let rank = extents.len();
     let window = match weights {
         Some(window) if !call.has("kernel_shape") => window.to_vec(),
@@ -37,7 +33,8 @@ pub(super) fn windows(
     };
     let strides = call.sizes("strides", rank, 1)?;
     let dilations = call.sizes("dilations", rank, 1)?;
-    if window.len() != rank || window.iter().chain(&strides).chain(&dilations).any(|&v| v == 0 || v > 1 << 31) {
+    if window.len() != rank || window.iter().chain(&strides).chain(&dilations).any(|&v| v == 0 || v > 1 << 31)
+    {
         return Err(Failure::invalid(format!(
             "window {window:?}, strides {strides:?} and dilations {dilations:?} do not fit {rank} axes"
         )));
@@ -53,7 +50,8 @@ pub(super) fn windows(
                 let last = extents[i].div_ceil(strides[i]).saturating_sub(1) * strides[i];
                 let total = (last + reach).saturating_sub(extents[i]);
                 let small = total / 2;
-                let (b, a) = if same == "SAME_UPPER" { (small, total - small) } else { (total - small, small) };
+                let (b, a) =
+                    if same == "SAME_UPPER" { (small, total - small) } else { (total - small, small) };
                 before.push(b);
                 after.push(a);
             }

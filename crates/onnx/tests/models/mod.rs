@@ -93,8 +93,7 @@ pub fn graph(
     node: Vec<NodeProto>,
     outputs: &[&str],
 ) -> GraphProto {
-    let output =
-        outputs.iter().map(|name| ValueInfoProto { name: name.to_string(), r#type: None }).collect();
+    let output = outputs.iter().map(|name| ValueInfoProto { name: name.to_string(), r#type: None }).collect();
     GraphProto { name: "test".into(), node, initializer, input, output, ..GraphProto::default() }
 }
 
@@ -140,11 +139,7 @@ pub fn convolutional() -> ModelProto {
 
 /// Shape arithmetic, a branch, a loop and several kinds of constants; `x` is `[batch, 4]`.
 pub fn controlling() -> ModelProto {
-    let truth = TensorProto {
-        data_type: data_type::BOOL,
-        int32_data: vec![1],
-        ..TensorProto::default()
-    };
+    let truth = TensorProto { data_type: data_type::BOOL, int32_data: vec![1], ..TensorProto::default() };
     let then = graph(vec![], vec![], vec![node("Relu", &["x"], &["then"], vec![])], &["then"]);
     let otherwise = graph(vec![], vec![], vec![node("Neg", &["x"], &["else"], vec![])], &["else"]);
     let body = graph(
