@@ -4,7 +4,7 @@ use std::path::Path;
 
 use talweg_artifact::{Artefact, BuildError, BuildOptions, Choice, build};
 use talweg_db::{Database, DbError, TargetKey};
-use talweg_graph::{PartitionError, Program, Task, optimise, partition};
+use talweg_graph::{PartitionError, PartitionOptions, Program, RewriteError, Task, Work, optimise, partition};
 use talweg_onnx::{ImportError, ImportOptions, import};
 use talweg_schedule::Trace;
 use talweg_target::Target;
@@ -17,6 +17,9 @@ pub enum NetworkError {
     /// The file is not a model that talweg understands.
     #[error("{0}")]
     Import(#[from] ImportError),
+    /// A rule broke the graph: a defect of talweg.
+    #[error("{0}")]
+    Rewrite(#[from] RewriteError),
     /// The graph cannot be cut into tasks.
     #[error("{0}")]
     Partition(#[from] PartitionError),
@@ -34,10 +37,14 @@ pub struct Network {
 impl Network {
     /// Imports a model, rewrites its graph and cuts it into tasks.
     pub fn open(path: &Path, options: &ImportOptions) -> Result<Network, NetworkError> {
-        let imported = import(path, options)?;
+        let mut imported = import(path, options)?;
+        // Exporters call every graph the same; people know the file.
+        if let Some(stem) = path.file_stem() {
+            imported.name = stem.to_string_lossy().into_owned();
+        }
         let mut graph = imported.clone();
         optimise(&mut graph)?;
-        let program = partition(graph)?;
+        let program = partition(graph, &PartitionOptions::default())?;
         Ok(Network { imported, program })
     }
 
@@ -45,6 +52,12 @@ impl Network {
     pub fn compile(&self, target: &Target, winners: &Winners, jobs: usize) -> Result<Artefact, BuildError> {
         let options = BuildOptions { target: target.clone(), jobs };
         build(&self.program, &options, &|task| winners.choice(task))
+    }
+
+    /// The model's nodes that the first use of a task computes.
+    pub fn nodes_of(&self, task: usize) -> &[String] {
+        let uses = |step: &&talweg_graph::Step| matches!(step.work, Work::Kernel(used) if used == task);
+        self.program.steps.iter().find(uses).map_or(&[], |step| &step.nodes)
     }
 
     /// Arrays for the inputs, the same on every machine: what is used when the user gives none.
@@ -80,7 +93,12 @@ pub struct Winners {
 
 impl Winners {
     /// Looks up the winners of a program's tasks.
-    pub fn look_up(db: &Database, program: &Program, target: &Target, threads: usize) -> Result<Winners, DbError> {
+    pub fn look_up(
+        db: &Database,
+        program: &Program,
+        target: &Target,
+        threads: usize,
+    ) -> Result<Winners, DbError> {
         let key = TargetKey::new(target.fingerprint());
         let mut found = Vec::new();
         for task in &program.tasks {

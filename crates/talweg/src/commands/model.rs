@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use clap::Args;
 use talweg::network::{Network, NetworkError, Winners};
 use talweg_db::Database;
@@ -20,6 +19,13 @@ use super::{DEFAULT_DB, Failure, check_threads};
 pub struct ModelArguments {
     /// The model: an ONNX file, or for the verbs that only run it a compiled artefact.
     pub model: PathBuf,
+    #[command(flatten)]
+    bindings: Bindings,
+}
+
+/// How open dimensions of a model are bound.
+#[derive(Args, Clone)]
+pub struct Bindings {
     /// The shape of an input, for example `x=1,3,224,224`; once for each input.
     #[arg(long = "shape", value_name = "INPUT=N,N,...", value_parser = parse_shape)]
     shapes: Vec<(String, Vec<usize>)>,
@@ -29,6 +35,13 @@ pub struct ModelArguments {
     /// Fixes an input to the values in a .npy file, for inputs that determine shapes; once for each.
     #[arg(long = "fix", value_name = "INPUT=FILE.npy", value_parser = parse_file)]
     fixed: Vec<(String, PathBuf)>,
+}
+
+impl Bindings {
+    /// These bindings for a model.
+    pub fn of(self, model: PathBuf) -> ModelArguments {
+        ModelArguments { model, bindings: self }
+    }
 }
 
 /// How a model is compiled.
@@ -45,7 +58,8 @@ pub struct CompileArguments {
 impl CompileArguments {
     /// The number of threads: as given, or all cores.
     pub fn threads(&self) -> Result<usize, Failure> {
-        let threads = self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+        let threads =
+            self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
         check_threads(threads)?;
         Ok(threads)
     }
@@ -63,12 +77,12 @@ impl ModelArguments {
     /// Imports the model and cuts it into tasks.
     pub fn network(&self) -> Result<Network, Failure> {
         let mut fixed = BTreeMap::new();
-        for (name, path) in &self.fixed {
+        for (name, path) in &self.bindings.fixed {
             fixed.insert(name.clone(), read_npy(path)?);
         }
         let options = ImportOptions {
-            shapes: self.shapes.iter().cloned().collect(),
-            dims: self.dims.iter().cloned().collect(),
+            shapes: self.bindings.shapes.iter().cloned().collect(),
+            dims: self.bindings.dims.iter().cloned().collect(),
             fixed,
         };
         Network::open(&self.model, &options).map_err(|e| match e {
@@ -80,14 +94,17 @@ impl ModelArguments {
     /// The model loaded: an artefact as it is, an ONNX file compiled in memory.
     pub fn load(&self, compile: &CompileArguments) -> Result<Arc<Model>, Failure> {
         if self.is_artefact() {
-            return Ok(Arc::new(Model::open(&self.model).map_err(|e| Failure::input(format!("{}: {e}", self.model.display())))?));
+            return Ok(Arc::new(
+                Model::open(&self.model)
+                    .map_err(|e| Failure::input(format!("{}: {e}", self.model.display())))?,
+            ));
         }
         let network = self.network()?;
         let target = Target::host();
         let winners = winners(&compile.db, &network, &target, compile.threads()?)?;
         let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
         let bytes = artefact.to_bytes().map_err(Failure::work)?;
-        Ok(Arc::new(Model::from_bytes(Bytes::from(bytes)).map_err(Failure::work)?))
+        Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
     }
 
     /// The model loaded, with memory and threads.
@@ -128,11 +145,29 @@ pub fn inputs(session: &Session, files: &[(String, PathBuf)]) -> Result<Vec<Tens
 
 /// A tensor from a .npy file.
 pub fn read_npy(path: &Path) -> Result<Tensor, Failure> {
-    npy::read_file(path).map_err(|e| Failure::input(format!("{}: {e}", path.display())))
+    let refused = |e: &dyn std::fmt::Display| Failure::input(format!("{}: {e}", path.display()));
+    let bytes = std::fs::read(path).map_err(|e| refused(&e))?;
+    npy::read_npy(&bytes).map_err(|e| refused(&e))
+}
+
+/// Writes tensors to a .npz file, or a single one to a .npy file, by the path's ending.
+pub fn write_arrays(path: &Path, named: &[(String, Tensor)]) -> Result<(), Failure> {
+    let refused = |e: &dyn std::fmt::Display| Failure::input(format!("{}: {e}", path.display()));
+    let bytes = match (path.extension().and_then(|e| e.to_str()), named) {
+        (Some("npy"), [(_, only)]) => npy::write_npy(only),
+        (Some("npy"), _) => {
+            let count = named.len();
+            return Err(refused(&format!("the model has {count} outputs; give a name that ends in .npz")));
+        }
+        _ => npy::npz_bytes(named.iter().map(|(name, tensor)| (name.as_str(), tensor))),
+    };
+    std::fs::write(path, bytes.map_err(|e| refused(&e))?).map_err(|e| refused(&e))
 }
 
 fn split<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
-    text.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty()).ok_or(format!("expected {form}"))
+    text.split_once('=')
+        .filter(|(name, value)| !name.is_empty() && !value.is_empty())
+        .ok_or(format!("expected {form}"))
 }
 
 fn parse_shape(text: &str) -> Result<(String, Vec<usize>), String> {
