@@ -124,7 +124,7 @@ fn a_generator_begins_with_a_matrix_product() {
     let out = unary(&mut b, Unary::Tanh, c2);
     let program = check(&b.finish(&[out]));
     let text = format!("{}{}", program.graph, program_text(&program));
-    assert_eq!(steps(&program), ["matmul", "conv_transpose", "elementwise"], "{text}");
+    assert_eq!(steps(&program), ["matmul", "view", "conv_transpose", "elementwise"], "{text}");
 }
 
 #[test]
