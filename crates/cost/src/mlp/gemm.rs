@@ -5,12 +5,12 @@
 
 use std::sync::OnceLock;
 
+use super::vector::Vector;
+
 /// Rows of a register tile; matrices on the left have a multiple of so many rows.
 pub const ROWS: usize = 8;
 /// Columns of a register tile; matrices on the right have a multiple of so many columns.
 pub const COLS: usize = 32;
-/// Numbers of the widest vector.
-const LANES: usize = 16;
 
 /// The next multiple of [`ROWS`].
 pub fn pad_rows(rows: usize) -> usize {
@@ -127,7 +127,7 @@ impl Product<'_> {
             // SAFETY: the features were detected.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { run_avx2(&mut self) },
-            Level::Plain => run_tiles::<{ cfg!(target_arch = "aarch64") }>(&mut self),
+            Level::Plain => run_tiles::<[f32; 4], 4, 2>(&mut self),
         }
     }
 }
@@ -135,51 +135,74 @@ impl Product<'_> {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,fma")]
 fn run_avx512(product: &mut Product<'_>) {
-    run_tiles::<true>(product);
+    run_tiles::<std::arch::x86_64::__m512, ROWS, 2>(product);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn run_avx2(product: &mut Product<'_>) {
-    run_tiles::<true>(product);
+    run_tiles::<std::arch::x86_64::__m256, 4, 2>(product);
 }
 
-/// Computes tile after tile; a panel stays in the first cache level while the left matrix passes by.
+/// Computes tile after tile of `R` rows and `V` vectors; a panel stays in the first cache level while the left matrix
+/// passes by.
 #[inline(always)]
-fn run_tiles<const FUSED: bool>(product: &mut Product<'_>) {
-    let cols = product.cols;
+fn run_tiles<T: Vector, const R: usize, const V: usize>(product: &mut Product<'_>) {
+    let Product { rows, inner, cols, left_row, left_step, right_panel, right_step, adds, .. } = *product;
+    let (left, right, out) = (product.left.as_ptr(), product.right.as_ptr(), product.out.as_mut_ptr());
     for panel in 0..cols / COLS {
-        for row in (0..product.rows).step_by(ROWS) {
-            let mut sums = [[[0.0f32; LANES]; COLS / LANES]; ROWS];
-            // SAFETY: `Product::run` has checked that the last element of the last tile is inside both matrices, and
-            // all strides are positive, so that every other one is too.
-            unsafe {
-                let left = product.left.as_ptr().add(row * product.left_row);
-                let right = product.right.as_ptr().add(panel * product.right_panel);
-                for p in 0..product.inner {
-                    let left = left.add(p * product.left_step);
-                    let right = right.add(p * product.right_step);
-                    let mut columns = [[0.0f32; LANES]; COLS / LANES];
-                    for (half, column) in columns.iter_mut().enumerate() {
-                        *column = right.add(half * LANES).cast::<[f32; LANES]>().read();
-                    }
-                    for (i, sums) in sums.iter_mut().enumerate() {
-                        let x = *left.add(i * product.left_row);
-                        for (sums, column) in sums.iter_mut().zip(&columns) {
-                            for (sum, y) in sums.iter_mut().zip(column) {
-                                *sum = if FUSED { x.mul_add(*y, *sum) } else { x * y + *sum };
-                            }
+        for row in (0..rows).step_by(R) {
+            for part in (0..COLS).step_by(V * T::LANES) {
+                // SAFETY: `Product::run` has checked that the last elements of the last tile are inside the three
+                // matrices, and all strides are positive, so that every other one is too.
+                unsafe {
+                    let sums = tile::<T, R, V>(
+                        inner,
+                        (left.add(row * left_row), left_row, left_step),
+                        (right.add(panel * right_panel + part), right_step),
+                    );
+                    for (i, sums) in sums.into_iter().enumerate() {
+                        for (v, sum) in sums.into_iter().enumerate() {
+                            let to = out.add((row + i) * cols + panel * COLS + part + v * T::LANES);
+                            let sum = if adds { T::load(to).add(sum) } else { sum };
+                            sum.store(to);
                         }
                     }
                 }
             }
-            for (i, sums) in sums.iter().enumerate() {
-                let out = &mut product.out[(row + i) * cols + panel * COLS..][..COLS];
-                for (out, sum) in out.iter_mut().zip(sums.as_flattened()) {
-                    *out = if product.adds { *out + sum } else { *sum };
+        }
+    }
+}
+
+/// One tile, its sums in registers. `left` has a stride of rows and one of the inner index, `right` one of the latter.
+///
+/// # Safety
+/// All elements that the strides name must be readable, and the instructions of `T` must exist on this machine.
+#[inline(always)]
+unsafe fn tile<T: Vector, const R: usize, const V: usize>(
+    inner: usize,
+    (mut left, left_row, left_step): (*const f32, usize, usize),
+    (mut right, right_step): (*const f32, usize),
+) -> [[T; V]; R] {
+    // SAFETY: the caller vouches for every address and instruction; the pointers step past the last element only after
+    // it has been read.
+    unsafe {
+        let mut sums = [[T::splat(0.0); V]; R];
+        for _ in 0..inner {
+            let mut columns = [T::splat(0.0); V];
+            for (v, column) in columns.iter_mut().enumerate() {
+                *column = T::load(right.add(v * T::LANES));
+            }
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let x = T::splat(*left.add(i * left_row));
+                for (sum, column) in sums.iter_mut().zip(columns) {
+                    *sum = x.mul_add(column, *sum);
                 }
             }
+            left = left.wrapping_add(left_step);
+            right = right.wrapping_add(right_step);
         }
+        sums
     }
 }
 

@@ -6,6 +6,7 @@
 //! | [`inputs`] | which columns it sees, centred and scaled |
 //! | [`shape`] | its sizes, and where its weights are |
 //! | [`gemm`] | matrix products |
+//! | `vector` | vectors of the instruction sets |
 //! | `pass` | forward and backward through the layers |
 
 pub mod gemm;
@@ -13,6 +14,7 @@ pub mod inputs;
 pub mod network;
 mod pass;
 pub mod shape;
+mod vector;
 
 pub use inputs::Inputs;
 pub use network::Mlp;
