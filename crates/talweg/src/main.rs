@@ -26,6 +26,8 @@ enum Command {
     Space(commands::space::Arguments),
     /// Look into the tuning database, exchange and prune it.
     Db(commands::db::Arguments),
+    /// Measure programs of many operators, train the shipped cost model on them, judge it.
+    Dataset(commands::dataset::Arguments),
     /// Serve a measuring process; started by talweg itself.
     #[command(hide = true)]
     Worker,
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Command::Tune(arguments) => commands::tune::run(&arguments),
         Command::Space(arguments) => commands::space::run(&arguments),
         Command::Db(arguments) => commands::db::run(&arguments),
+        Command::Dataset(arguments) => commands::dataset::run(&arguments),
         Command::Worker => talweg_measure::worker_main(),
     };
     match result {

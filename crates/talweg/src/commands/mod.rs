@@ -1,5 +1,6 @@
 //! One file a verb of the command line.
 
+pub mod dataset;
 pub mod db;
 pub mod doctor;
 mod interrupt;
