@@ -46,7 +46,7 @@ pub mod trees;
 pub use error::CostError;
 pub use histogram::Gradient;
 pub use matrix::{Matrix, count_programs, one_row_each};
-pub use mlp::{Inputs, Mlp};
+pub use mlp::{Checkpoint, Inputs, Mlp, MlpLoss, MlpModel, TrainParams, Trained};
 pub use model::{Batch, BoostedModel, CostModel, Loss, RandomModel, Samples};
 pub use objective::{Objective, PairwiseRank, Squares, SummedSquares};
 pub use params::Params;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use talweg_cost::{Batch, BoostedModel, CostError, CostModel, Loss, Params, Transfer, Trees};
+use talweg_cost::{Batch, BoostedModel, CostError, CostModel, Loss, Mlp, Params, Transfer, Trees};
 use talweg_features::FeatureError;
 use talweg_space::Space;
 use talweg_target::Target;
@@ -48,6 +48,19 @@ impl SharedModel {
         let shared = SharedModel::new(Box::new(transfer), if is_trained { 1 } else { 64 });
         shared.lock().is_trained = is_trained;
         shared
+    }
+
+    /// Any model that already knows something, and learns from the first samples on.
+    pub fn informed(model: Box<dyn CostModel>) -> SharedModel {
+        let shared = SharedModel::new(model, 2);
+        shared.lock().is_trained = true;
+        shared
+    }
+
+    /// The network as it is now, for those who want derivatives of its scores; none if the model is none, or has not
+    /// learnt yet.
+    pub fn network(&self) -> Option<Mlp> {
+        self.lock().model.network().cloned()
     }
 
     /// Everything learnt so far, for example as the history of another search.

@@ -16,7 +16,7 @@ use crate::options::{TaskSpec, TuneOptions};
 use crate::records::{DEFAULT, sample_of, task_key, trace_text};
 use crate::report::{Failures, Phases, StopReason, TaskReport, TuneReport};
 use crate::runner::{Effort, LOST, Runner, Workers};
-use crate::strategy::{Ingredients, StrategyKind, global_model};
+use crate::strategy::{Ingredients, ModelKind, StrategyKind, global_model};
 use crate::task::{Contender, DefaultSchedule, Measured, TaskRun, default_program, lower};
 
 /// Candidates compiled at a time: few enough to notice the end of the budget, enough to keep all builders busy.
@@ -85,7 +85,12 @@ impl<R: Runner> Tuner<R> {
             tool_version: env!("CARGO_PKG_VERSION").into(),
             environment: String::new(),
         })?;
-        let shared = SharedModel::ansor(self.options.seed);
+        let shared = match self.options.model {
+            Some(ModelKind::Mlp) => {
+                SharedModel::mlp(&self.options.target, self.options.threads, self.options.seed)
+            }
+            _ => SharedModel::ansor(self.options.seed),
+        };
         let begin = Instant::now();
         let mut tasks = Vec::new();
         for at in 0..self.specs.len() {
