@@ -2,18 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use talweg_cost::metrics::{pair_accuracy, top_k_regret};
+use talweg_cost::metrics::{clear_pair_accuracy, pair_accuracy, top_k_regret};
 use talweg_cost::{CostError, Loss, Mlp, Params, Samples};
 use talweg_search::network::NETWORK_WIDTH;
 
 use crate::error::DatasetError;
 use crate::programs::Programs;
 
+/// Times that differ by less than this ratio are not clearly different.
+const CLEAR: f32 = 1.1;
+
 /// How a model ranks some programs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
     /// Pairs in the right order; chance is 0.5.
     pub pairs: f64,
+    /// Pairs in the right order, of those whose times differ by a tenth or more.
+    pub clear_pairs: f64,
     /// What measuring only the best-scored program of each task loses.
     pub top_1: f64,
     /// What measuring only the five best-scored of each loses.
@@ -41,8 +46,11 @@ fn quality(samples: &Samples<'_>, scores: &[f32]) -> Result<Option<Quality>, Cos
     let Samples { labels, tasks, .. } = *samples;
     let pairs = pair_accuracy(labels, scores, tasks)?;
     let top = |k| top_k_regret(labels, scores, tasks, k);
-    Ok(match (pairs, top(1)?, top(5)?) {
-        (Some(pairs), Some(top_1), Some(top_5)) => Some(Quality { pairs, top_1, top_5 }),
+    let clear = clear_pair_accuracy(labels, scores, tasks, CLEAR)?;
+    Ok(match (pairs, clear, top(1)?, top(5)?) {
+        (Some(pairs), Some(clear_pairs), Some(top_1), Some(top_5)) => {
+            Some(Quality { pairs, clear_pairs, top_1, top_5 })
+        }
         _ => None,
     })
 }
@@ -87,18 +95,19 @@ pub fn evaluate(programs: &Programs, mlp: &Mlp, each: u64, trees: &Params) -> Re
 /// The report as a table in Markdown.
 pub fn table(rows: &[Row]) -> String {
     let mut out = String::from(
-        "| family | tasks | programs | pairs: network | trees | random | top-1 regret: network | trees | random | top-5 regret: network | trees | random |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        "| family | tasks | programs | pairs: network | trees | random | clear pairs: network | trees | random | top-1 regret: network | trees | random | top-5 regret: network | trees | random |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let by = |part: fn(&Quality) -> f64| {
             [&row.network, &row.trees, &row.random].map(|q| format!("{:.3}", part(q))).join(" | ")
         };
         out += &format!(
-            "| {} | {} | {} | {} | {} | {} |\n",
+            "| {} | {} | {} | {} | {} | {} | {} |\n",
             row.name,
             row.tasks,
             row.programs,
             by(|q| q.pairs),
+            by(|q| q.clear_pairs),
             by(|q| q.top_1),
             by(|q| q.top_5)
         );
