@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use talweg_cost::mlp::{Inputs, Mlp};
 use talweg_cost::random::Stream;
-use talweg_cost::{Batch, Matrix};
+use talweg_cost::{Batch, Matrix, Samples, TrainParams};
 
 /// Stores of a program, as of a convolution with padding and epilogue.
 const STORES: usize = 3;
@@ -32,10 +32,17 @@ fn main() -> Result<(), talweg_cost::CostError> {
         };
         let scores = time(&|| mlp.predict(&batch).map(drop))?;
         let gradients = time(&|| mlp.gradient(&batch).map(drop))?;
+        let labels: Vec<f32> = (0..programs).map(|p| 1.0 / (1.0 + features.row(p * STORES)[0])).collect();
+        let tasks: Vec<u32> = (0..programs as u32).map(|p| p / 32).collect();
+        let samples = Samples { programs: batch, labels: &labels, tasks: &tasks };
+        let start = Instant::now();
+        let params = TrainParams { hidden, epochs: 20, ..TrainParams::default() };
+        let trained = Mlp::train(&samples, &params)?.1;
+        let rows = trained.rows as f64 / start.elapsed().as_secs_f64();
         let products = |cols: usize| (2 * cols * hidden) as f64;
         let forward = STORES as f64 * (products(192) + products(hidden)) + 2.0 * products(hidden);
         println!(
-            "hidden {hidden}: {scores:.0} scores/s ({:.0} GFLOP/s), {gradients:.0} gradients/s ({:.0} GFLOP/s), programs of {STORES} stores",
+            "hidden {hidden}: {scores:.0} scores/s ({:.0} GFLOP/s), {gradients:.0} gradients/s ({:.0} GFLOP/s), programs of {STORES} stores; {rows:.0} training rows/s",
             scores * forward * 1e-9,
             gradients * 2.0 * forward * 1e-9
         );
