@@ -105,6 +105,8 @@ pub enum ModelKind {
     Trees,
     /// AutoTVM's: trees with pairwise rank loss.
     Rank,
+    /// Felix's: a network on sums of stores, from the shipped checkpoint where there is one.
+    Mlp,
     /// Random scores: what a model is worth, by comparison.
     Random,
 }
@@ -116,8 +118,9 @@ impl FromStr for ModelKind {
         match text {
             "trees" => Ok(ModelKind::Trees),
             "rank" => Ok(ModelKind::Rank),
+            "mlp" => Ok(ModelKind::Mlp),
             "random" => Ok(ModelKind::Random),
-            _ => Err(UnknownName { name: text.into(), known: "trees, rank, random".into() }),
+            _ => Err(UnknownName { name: text.into(), known: "trees, rank, mlp, random".into() }),
         }
     }
 }
@@ -142,7 +145,7 @@ pub struct Ingredients<'a> {
     pub space: &'a Arc<Space>,
     /// The machine.
     pub target: &'a Target,
-    /// The model that tasks share.
+    /// The model that tasks share: the network if that is the model, Ansor's trees otherwise.
     pub shared: &'a SharedModel,
     /// A model of other tasks.
     pub global: Option<Trees>,
@@ -188,6 +191,7 @@ impl Ingredients<'_> {
         let model = match kind_of_model {
             ModelKind::Trees => Some(SharedModel::ansor(seed)),
             ModelKind::Rank => Some(SharedModel::autotvm(self.global, seed)),
+            ModelKind::Mlp => Some(self.shared.clone()),
             ModelKind::Random => None,
         };
         let scorer: Box<dyn Scorer> = match &model {
@@ -246,6 +250,7 @@ mod tests {
         let error = "tabu".parse::<StrategyKind>().expect_err("no such strategy").to_string();
         assert!(error.contains("ansor") && error.contains("`tabu`"), "{error}");
         assert_eq!("rank".parse(), Ok(ModelKind::Rank));
+        assert_eq!("mlp".parse(), Ok(ModelKind::Mlp));
         assert!("xgb".parse::<ModelKind>().is_err());
     }
 }

@@ -17,7 +17,7 @@ use crate::records::{DEFAULT, sample_of, task_key};
 use crate::report::{Failures, Phases, StopReason, TaskReport, TuneReport};
 use crate::runner::{Effort, Runner, Workers};
 use crate::seed::seeds;
-use crate::strategy::{Ingredients, StrategyKind, global_model};
+use crate::strategy::{Ingredients, ModelKind, StrategyKind, global_model};
 use crate::task::{Contender, DefaultSchedule, TaskRun, default_program, lower};
 
 /// Where events go.
@@ -87,7 +87,12 @@ impl<R: Runner> Tuner<R> {
             tool_version: env!("CARGO_PKG_VERSION").into(),
             environment: String::new(),
         })?;
-        let shared = SharedModel::ansor(self.options.seed);
+        let shared = match self.options.model {
+            Some(ModelKind::Mlp) => {
+                SharedModel::mlp(&self.options.target, self.options.threads, self.options.seed)
+            }
+            _ => SharedModel::ansor(self.options.seed),
+        };
         let begin = Instant::now();
         self.peak = self.runner.peak();
         let mut tasks = Vec::new();

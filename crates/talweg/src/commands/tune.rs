@@ -34,7 +34,7 @@ pub struct Arguments {
     /// The search: ansor, autotvm, evolutionary, annealing, genetic, random or grid.
     #[arg(long, default_value = "ansor", value_name = "NAME")]
     strategy: String,
-    /// The cost model instead of the strategy's own: trees, rank or random.
+    /// The cost model instead of the strategy's own: trees, rank, mlp or random.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Time to use, from the start of the process: 90s, 5m, 1h. Without it and `--trials`, a minute.
