@@ -1,16 +1,9 @@
 //! Data movement, indexing and elementwise operators against values worked out by hand.
 
 use talweg_tensor::op::{Binary, PadMode, ScatterReduction, SliceAxis, Unary};
-use talweg_tensor::{ElementType, Op, OpError, Tensor, evaluate};
+use talweg_tensor::{ElementType, Op, OpError, Tensor};
 
-fn one(op: Op, inputs: &[&Tensor]) -> Tensor {
-    try_one(op, inputs).unwrap()
-}
-
-fn try_one(op: Op, inputs: &[&Tensor]) -> Result<Tensor, OpError> {
-    let inputs: Vec<Option<&Tensor>> = inputs.iter().map(|&t| Some(t)).collect();
-    evaluate(&op, &inputs).map(|mut out| out.remove(0))
-}
+use crate::{one, try_one};
 
 fn counting(shape: &[usize]) -> Tensor {
     Tensor::new(shape, (0..shape.iter().product::<usize>() as i32).collect())
@@ -192,7 +185,7 @@ fn unary_functions_at_known_points() {
     check(Unary::Round, [-2.0, 0.0, 0.0, 3.0]);
     check(Unary::Erf, [-0.9953222650, -0.5204998778, 0.0, 0.9999779095]);
     check(Unary::Sigmoid, [0.1192029220, 0.3775406688, 0.5, 0.9525741268]);
-    check(Unary::Softplus, [0.1269280110, 0.4740769842, 0.6931471806, 3.0485873516]);
+    check(Unary::Softplus, [0.1269280110, 0.4740769842, std::f64::consts::LN_2, 3.0485873516]);
     check(Unary::Mish, [-0.2525014772, -0.2207437747, 0.0, 2.9865350050]);
     check(Unary::HardSwish, [-0.3333333333, -0.2083333333, 0.0, 3.0]);
     check(Unary::Gelu { tanh: false }, [-0.0455002639, -0.1542687694, 0.0, 2.9959503059]);
