@@ -5,7 +5,7 @@ use std::fmt;
 use talweg_tensor::{Op, Tensor, TensorType};
 
 /// A value of a [`Graph`]: the position in its table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub u32);
 
 /// A node of a [`Graph`]: the position in its order.

@@ -7,6 +7,7 @@
 //! | [`outcome`] | what a measurement says |
 //! | [`strategy`] | ask and tell |
 //! | [`history`] | what a strategy has proposed and been told |
+//! | [`rounds`] | what strategies that plan in rounds have in common |
 //! | [`random`], [`grid`], [`genetic`] | strategies without a model |
 //! | [`annealing`], [`diversity`] | AutoTVM's search, and how it spreads a batch |
 //! | [`evolutionary`] | Ansor's search |
@@ -32,6 +33,7 @@ pub mod objective;
 pub mod outcome;
 pub mod pool;
 pub mod random;
+pub mod rounds;
 pub mod scheduler;
 pub mod scorer;
 pub mod space_domain;
@@ -50,6 +52,7 @@ pub use grid::Grid;
 pub use learned::{ModelScorer, SharedModel};
 pub use outcome::{Outcome, Sample};
 pub use random::Random;
+pub use rounds::{Planner, Rounds};
 pub use scorer::{RandomScorer, Scorer};
 pub use space_domain::SpaceDomain;
 pub use strategy::Strategy;

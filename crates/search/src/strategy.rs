@@ -10,7 +10,8 @@ pub trait Strategy {
     /// The name, as on the command line.
     fn name(&self) -> &str;
 
-    /// Up to `n` new legal candidates; fewer when the space has no more of them, none when it is exhausted.
+    /// Up to `n` new legal candidates; fewer when the space has no more of them or the strategy wants to hear about these
+    /// first, none when the space is exhausted.
     fn ask(&mut self, n: usize) -> Vec<Candidate>;
 
     /// Reports measurements, asked for or not.

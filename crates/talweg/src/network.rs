@@ -4,7 +4,7 @@ use std::path::Path;
 
 use talweg_artifact::{Artefact, BuildError, BuildOptions, Choice, build};
 use talweg_db::{Database, DbError, TargetKey};
-use talweg_graph::{PartitionError, Program, Task, optimise, partition};
+use talweg_graph::{PartitionError, PartitionOptions, Program, RewriteError, Task, optimise, partition};
 use talweg_onnx::{ImportError, ImportOptions, import};
 use talweg_schedule::Trace;
 use talweg_target::Target;
@@ -17,6 +17,9 @@ pub enum NetworkError {
     /// The file is not a model that talweg understands.
     #[error("{0}")]
     Import(#[from] ImportError),
+    /// A rule broke the graph: a defect of talweg.
+    #[error("{0}")]
+    Rewrite(#[from] RewriteError),
     /// The graph cannot be cut into tasks.
     #[error("{0}")]
     Partition(#[from] PartitionError),
@@ -37,7 +40,7 @@ impl Network {
         let imported = import(path, options)?;
         let mut graph = imported.clone();
         optimise(&mut graph)?;
-        let program = partition(graph)?;
+        let program = partition(graph, &PartitionOptions::default())?;
         Ok(Network { imported, program })
     }
 
@@ -80,7 +83,12 @@ pub struct Winners {
 
 impl Winners {
     /// Looks up the winners of a program's tasks.
-    pub fn look_up(db: &Database, program: &Program, target: &Target, threads: usize) -> Result<Winners, DbError> {
+    pub fn look_up(
+        db: &Database,
+        program: &Program,
+        target: &Target,
+        threads: usize,
+    ) -> Result<Winners, DbError> {
         let key = TargetKey::new(target.fingerprint());
         let mut found = Vec::new();
         for task in &program.tasks {

@@ -45,7 +45,8 @@ pub struct CompileArguments {
 impl CompileArguments {
     /// The number of threads: as given, or all cores.
     pub fn threads(&self) -> Result<usize, Failure> {
-        let threads = self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+        let threads =
+            self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
         check_threads(threads)?;
         Ok(threads)
     }
@@ -80,7 +81,10 @@ impl ModelArguments {
     /// The model loaded: an artefact as it is, an ONNX file compiled in memory.
     pub fn load(&self, compile: &CompileArguments) -> Result<Arc<Model>, Failure> {
         if self.is_artefact() {
-            return Ok(Arc::new(Model::open(&self.model).map_err(|e| Failure::input(format!("{}: {e}", self.model.display())))?));
+            return Ok(Arc::new(
+                Model::open(&self.model)
+                    .map_err(|e| Failure::input(format!("{}: {e}", self.model.display())))?,
+            ));
         }
         let network = self.network()?;
         let target = Target::host();
@@ -128,11 +132,29 @@ pub fn inputs(session: &Session, files: &[(String, PathBuf)]) -> Result<Vec<Tens
 
 /// A tensor from a .npy file.
 pub fn read_npy(path: &Path) -> Result<Tensor, Failure> {
-    npy::read_file(path).map_err(|e| Failure::input(format!("{}: {e}", path.display())))
+    let refused = |e: &dyn std::fmt::Display| Failure::input(format!("{}: {e}", path.display()));
+    let bytes = std::fs::read(path).map_err(|e| refused(&e))?;
+    npy::read_npy(&bytes).map_err(|e| refused(&e))
+}
+
+/// Writes tensors to a .npz file, or a single one to a .npy file, by the path's ending.
+pub fn write_arrays(path: &Path, named: &[(String, Tensor)]) -> Result<(), Failure> {
+    let refused = |e: &dyn std::fmt::Display| Failure::input(format!("{}: {e}", path.display()));
+    let bytes = match (path.extension().and_then(|e| e.to_str()), named) {
+        (Some("npy"), [(_, only)]) => npy::write_npy(only),
+        (Some("npy"), _) => {
+            let count = named.len();
+            return Err(refused(&format!("the model has {count} outputs; give a name that ends in .npz")));
+        }
+        _ => npy::npz_bytes(named.iter().map(|(name, tensor)| (name.as_str(), tensor))),
+    };
+    std::fs::write(path, bytes.map_err(|e| refused(&e))?).map_err(|e| refused(&e))
 }
 
 fn split<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
-    text.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty()).ok_or(format!("expected {form}"))
+    text.split_once('=')
+        .filter(|(name, value)| !name.is_empty() && !value.is_empty())
+        .ok_or(format!("expected {form}"))
 }
 
 fn parse_shape(text: &str) -> Result<(String, Vec<usize>), String> {

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use talweg_tensor::npy;
 
-use super::model::{CompileArguments, ModelArguments, inputs, parse_file};
+use super::model::{CompileArguments, ModelArguments, inputs, parse_file, write_arrays};
 use super::{Failure, print};
 
 /// Arguments of `talweg run`.
@@ -42,18 +41,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         text += &format!("{name}: {}\n", summary(tensor));
     }
     if let Some(path) = &arguments.output {
-        let failed = |e| Failure::input(format!("{}: {e}", path.display()));
-        match (path.extension().and_then(|e| e.to_str()), &named[..]) {
-            (Some("npy"), [(_, only)]) => npy::write_file(path, only).map_err(failed)?,
-            (Some("npy"), _) => {
-                return Err(Failure::input(format!(
-                    "{}: the model has {} outputs; give a name that ends in .npz",
-                    path.display(),
-                    named.len()
-                )));
-            }
-            _ => npy::write_npz_file(path, &named).map_err(failed)?,
-        }
+        write_arrays(path, &named)?;
     }
     print(&text)
 }

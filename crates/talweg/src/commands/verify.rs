@@ -12,7 +12,7 @@ use talweg_runtime::model::{Model, Session, SessionOptions};
 use talweg_target::Target;
 use talweg_tensor::{Tensor, npy};
 
-use super::model::{CompileArguments, ModelArguments, jobs, winners};
+use super::model::{CompileArguments, ModelArguments, jobs, winners, write_arrays};
 use super::{Failure, print};
 
 /// Arguments of `talweg verify`.
@@ -66,15 +66,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let outputs = session.run(&inputs).map_err(Failure::work)?;
     let expected = match arguments.against {
         Against::Reference if arguments.intermediates => {
-            reference::evaluate_graph(&network.program.graph, &inputs).map_err(Failure::work)?
+            let values = reference::run_program(&network.program, &inputs).map_err(Failure::work)?;
+            reference::outputs(&network.program.graph, &values).map_err(Failure::work)?
         }
-        Against::Reference => reference::evaluate_graph(&network.imported, &inputs).map_err(Failure::work)?,
+        Against::Reference => {
+            let values = reference::run_graph(&network.imported, &inputs).map_err(Failure::work)?;
+            reference::outputs(&network.imported, &values).map_err(Failure::work)?
+        }
         Against::Onnxruntime => onnxruntime(&arguments.python, &arguments.model.model, &network, &inputs)?,
     };
     let names = network.program.graph.outputs.iter().map(|id| network.program.graph.value(*id).name.clone());
     let mut rows = Vec::new();
     for ((name, got), want) in names.zip(&outputs).zip(&expected) {
-        rows.push((name, got.ty().to_string(), difference(got, want)));
+        rows.push((name, got.ty().to_string(), reference::difference(want, got)));
     }
     let worst = rows.iter().map(|row| row.2).fold(0.0, f64::max);
     // A difference that is not a number is not within the tolerance.
@@ -107,26 +111,13 @@ fn expose_intermediates(network: &mut Network) {
     }
 }
 
-/// The largest difference relative to the largest magnitude expected; infinite if types or special values differ.
-fn difference(got: &Tensor, want: &Tensor) -> f64 {
-    if got.ty() != want.ty() {
-        return f64::INFINITY;
-    }
-    let (got, want) = (got.to_f64(), want.to_f64());
-    let scale = want.iter().filter(|v| v.is_finite()).fold(0.0f64, |acc, v| acc.max(v.abs())).max(1e-30);
-    let mut worst = 0.0f64;
-    for (g, w) in got.iter().zip(&want) {
-        let same = g == w || (g.is_nan() && w.is_nan());
-        if !same {
-            let error = (g - w).abs() / scale;
-            worst = if error.is_nan() { f64::INFINITY } else { worst.max(error) };
-        }
-    }
-    worst
-}
-
 /// The outputs of ONNX Runtime, by its Python package.
-fn onnxruntime(python: &str, model: &Path, network: &Network, inputs: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
+fn onnxruntime(
+    python: &str,
+    model: &Path,
+    network: &Network,
+    inputs: &[Tensor],
+) -> Result<Vec<Tensor>, Failure> {
     const SCRIPT: &str = "\
 import sys, numpy, onnxruntime
 session = onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])
@@ -140,17 +131,22 @@ numpy.savez(sys.argv[3], **{o.name: v for o, v in zip(session.get_outputs(), out
     let graph = &network.imported;
     let named: Vec<(String, Tensor)> =
         graph.inputs.iter().map(|id| graph.value(*id).name.clone()).zip(inputs.iter().cloned()).collect();
-    npy::write_npz_file(&given, &named).map_err(Failure::work)?;
-    let output = Command::new(python).arg("-c").arg(SCRIPT).arg(model).arg(&given).arg(&got).output().map_err(|e| {
-        Failure::input(format!("cannot start `{python}`: {e}; name a Python with --python"))
-    })?;
+    write_arrays(&given, &named)?;
+    let output =
+        Command::new(python).arg("-c").arg(SCRIPT).arg(model).arg(&given).arg(&got).output().map_err(
+            |e| Failure::input(format!("cannot start `{python}`: {e}; name a Python with --python")),
+        )?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         let last = text.lines().last().unwrap_or("no message");
-        let remedy = if text.contains("ModuleNotFoundError") { "; install it with `pip install onnxruntime numpy`" } else { "" };
+        let remedy = if text.contains("ModuleNotFoundError") {
+            "; install it with `pip install onnxruntime numpy`"
+        } else {
+            ""
+        };
         return Err(Failure::work(format!("ONNX Runtime: {last}{remedy}")));
     }
-    let outputs = npy::read_npz_file(&got).map_err(Failure::work)?;
+    let outputs = npy::read_npz(std::fs::File::open(&got).map_err(Failure::work)?).map_err(Failure::work)?;
     let find = |id: &talweg_graph::ValueId| {
         let name = &graph.value(*id).name;
         let found = outputs.iter().find(|(n, _)| n == name).map(|(_, tensor)| tensor.clone());
