@@ -135,7 +135,9 @@ impl Header {
             head_sum: number(64),
             weights_sum: number(72),
         };
-        if header.manifest.start < HEADER || header.objects.end > header.weights.start {
+        let starts = [header.manifest.start, header.objects.start, header.weights.start];
+        let ends = [HEADER, header.manifest.end, header.objects.end];
+        if starts.iter().zip(ends).any(|(start, end)| *start < end) {
             return Err(ContainerError::Overlap);
         }
         Ok(header)
