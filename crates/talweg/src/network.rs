@@ -4,7 +4,9 @@ use std::path::Path;
 
 use talweg_artifact::{Artefact, BuildError, BuildOptions, Choice, build};
 use talweg_db::{Database, DbError, TargetKey};
-use talweg_graph::{PartitionError, PartitionOptions, Program, RewriteError, Task, Work, optimise, partition};
+use talweg_graph::{
+    PartitionError, PartitionOptions, Program, RewriteError, Task, Work, optimise, partition,
+};
 use talweg_onnx::{ImportError, ImportOptions, import};
 use talweg_schedule::Trace;
 use talweg_target::Target;
