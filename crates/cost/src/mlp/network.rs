@@ -119,13 +119,7 @@ impl Mlp {
     }
 
     /// Splits a batch into blocks of whole programs and works on them with several threads.
-    fn in_shares(
-        &self,
-        batch: &Batch<'_>,
-        scores: &mut [f32],
-        rows: &mut [f32],
-        work: &Work<'_>,
-    ) {
+    fn in_shares(&self, batch: &Batch<'_>, scores: &mut [f32], rows: &mut [f32], work: &Work<'_>) {
         let width = if rows.is_empty() { 0 } else { batch.features.cols() };
         let (mut shares, mut scores, mut rows) = (Vec::new(), scores, rows);
         for programs in blocks(batch.offsets) {
