@@ -120,7 +120,9 @@ fn linear_attention(call: &mut Call) -> Outputs {
         }
         None if !gated => None,
         _ => {
-            return Err(Failure::invalid(format!("`update_rule` {rule} and the decay contradict each other")));
+            return Err(Failure::invalid(format!(
+                "`update_rule` {rule} and the decay contradict each other"
+            )));
         }
     };
     let beta = match call.optional(5) {
