@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use talweg_artifact::{BuildOptions, Choice, build};
 use talweg_graph::{Graph, Program, Step, Task, ValueId, Work};
 use talweg_ir::{Array, Source, eval_dag};
@@ -88,7 +87,7 @@ fn expected(program: &Program, step: &Step, x: &[f32]) -> Vec<f32> {
 #[test]
 fn a_model_computes_what_its_program_says() {
     let program = program();
-    let model = Arc::new(Model::from_bytes(Bytes::from(artefact_bytes(&program))).unwrap());
+    let model = Arc::new(Model::from_bytes(&artefact_bytes(&program)).unwrap());
     let x = numbers(&[M, N], 9);
     let hidden = expected(&program, &program.steps[0], &x.values::<f32>());
     let want = expected(&program, &program.steps[1], &hidden);
@@ -110,7 +109,7 @@ fn a_model_computes_what_its_program_says() {
 
 #[test]
 fn wrong_inputs_are_named() {
-    let model = Arc::new(Model::from_bytes(Bytes::from(artefact_bytes(&program()))).unwrap());
+    let model = Arc::new(Model::from_bytes(&artefact_bytes(&program())).unwrap());
     let mut session = Session::new(model, &SessionOptions { threads: 1, pin: false }).unwrap();
     let none = session.run(&[]).unwrap_err().to_string();
     assert!(none.contains("1 inputs (`x`), 0 were given"), "{none}");
@@ -124,13 +123,13 @@ fn another_machine_is_refused() {
     let options = BuildOptions { target: Target::host(), jobs: 1 };
     let mut artefact = build(&program, &options, &|_| Choice::Default).unwrap();
     artefact.manifest.features.push("no-such-feature".into());
-    let error = Model::from_bytes(Bytes::from(artefact.to_bytes().unwrap())).unwrap_err();
+    let error = Model::from_bytes(&artefact.to_bytes().unwrap()).unwrap_err();
     assert!(
         matches!(&error, ModelError::MissingFeatures(missing) if missing == &["no-such-feature"]),
         "{error}"
     );
     artefact.manifest.arch = "other".into();
-    let error = Model::from_bytes(Bytes::from(artefact.to_bytes().unwrap())).unwrap_err();
+    let error = Model::from_bytes(&artefact.to_bytes().unwrap()).unwrap_err();
     assert!(error.to_string().contains("code for other"), "{error}");
 }
 

@@ -6,9 +6,52 @@ use talweg_tensor::Tensor;
 /// The constant with its axes in another order: axis `i` of the result is axis `perm[i]`.
 pub(crate) fn transpose(tensor: &Tensor, perm: &[usize]) -> Tensor {
     let shape: Vec<usize> = perm.iter().map(|p| tensor.shape()[*p]).collect();
-    let source = strides(tensor.shape());
-    let steps: Vec<usize> = perm.iter().map(|p| source[*p]).collect();
-    gather(tensor, shape.clone(), &shape, &steps)
+    match tensor.element().bytes() {
+        1 => moved::<1>(tensor, perm, shape),
+        2 => moved::<2>(tensor, perm, shape),
+        4 => moved::<4>(tensor, perm, shape),
+        _ => moved::<8>(tensor, perm, shape),
+    }
+}
+
+/// Elements of `SIZE` bytes in another order. The axes innermost on either side run in square blocks, so that both
+/// sides stay cached.
+fn moved<const SIZE: usize>(tensor: &Tensor, perm: &[usize], shape: Vec<usize>) -> Tensor {
+    const BLOCK: usize = 16;
+    let (source, _) = tensor.bytes().as_chunks::<SIZE>();
+    let mut out = vec![[0u8; SIZE]; source.len()];
+    let rank = perm.len();
+    let from: Vec<usize> = perm.iter().map(|p| strides(tensor.shape())[*p]).collect();
+    let to = strides(&shape);
+    // The axes of the result that are innermost in the result, and in the source.
+    let written = rank.checked_sub(1);
+    let read = (0..rank).find(|d| perm[*d] + 1 == rank);
+    let extent = |d: Option<usize>| d.map_or(1, |d| shape[d]);
+    let step = |d: Option<usize>, steps: &[usize]| d.map_or(0, |d| steps[d]);
+    let other = if read == written { None } else { read };
+    let rest: Vec<usize> = (0..rank).filter(|d| Some(*d) != written && Some(*d) != other).collect();
+    let count: usize = rest.iter().map(|d| shape[*d]).product();
+    for at in 0..if source.is_empty() { 0 } else { count } {
+        let (mut left, mut base_from, mut base_to) = (at, 0, 0);
+        for d in rest.iter().rev() {
+            base_from += left % shape[*d] * from[*d];
+            base_to += left % shape[*d] * to[*d];
+            left /= shape[*d];
+        }
+        for r0 in (0..extent(other)).step_by(BLOCK) {
+            for w0 in (0..extent(written)).step_by(BLOCK) {
+                for r in r0..(r0 + BLOCK).min(extent(other)) {
+                    for w in w0..(w0 + BLOCK).min(extent(written)) {
+                        let place = base_to + r * step(other, &to) + w * step(written, &to);
+                        let taken = base_from + r * step(other, &from) + w * step(written, &from);
+                        out[place] = source[taken];
+                    }
+                }
+            }
+        }
+    }
+    let bytes = Bytes::from(out.into_flattened());
+    Tensor::from_bytes(tensor.element(), shape, bytes).expect("as many elements as before")
 }
 
 /// The constant with zeros behind the end of its axes, up to a shape.
@@ -42,43 +85,6 @@ pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
     out
 }
 
-fn gather(tensor: &Tensor, shape: Vec<usize>, extents: &[usize], steps: &[usize]) -> Tensor {
-    let size = tensor.element().bytes();
-    let data = tensor.bytes();
-    let total: usize = extents.iter().product();
-    let mut out = Vec::with_capacity(total * size);
-    let (rows, (columns, step)) = match (extents.split_last(), steps.split_last()) {
-        (Some((c, rows)), Some((s, _))) => (rows, (*c, *s)),
-        _ => (&[][..], (1, 1)),
-    };
-    let mut position = vec![0usize; rows.len()];
-    let mut base = 0usize;
-    if total > 0 {
-        loop {
-            for c in 0..columns {
-                let at = (base + c * step) * size;
-                out.extend_from_slice(&data[at..at + size]);
-            }
-            let mut d = rows.len();
-            loop {
-                if d == 0 {
-                    let bytes = Bytes::from(out);
-                    return Tensor::from_bytes(tensor.element(), shape, bytes).expect("sized by the shape");
-                }
-                d -= 1;
-                position[d] += 1;
-                base += steps[d];
-                if position[d] < rows[d] {
-                    break;
-                }
-                base -= steps[d] * rows[d];
-                position[d] = 0;
-            }
-        }
-    }
-    Tensor::from_bytes(tensor.element(), shape, Bytes::from(out)).expect("sized by the shape")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +97,19 @@ mod tests {
         assert_eq!(moved.to_f64(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
         let t = Tensor::new([1, 2, 2], vec![1i64, 2, 3, 4]);
         assert_eq!(transpose(&t, &[2, 0, 1]).to_i64(), [1, 3, 2, 4]);
+        let scalar = Tensor::new([], vec![7.0f32]);
+        assert_eq!(transpose(&scalar, &[]).to_f64(), [7.0]);
+    }
+
+    #[test]
+    fn large_transposes_agree_with_their_meaning() {
+        let shape = [5, 17, 3, 33];
+        let t = Tensor::new(shape, (0..5 * 17 * 3 * 33).collect::<Vec<i32>>());
+        for perm in [[3, 2, 1, 0], [2, 3, 1, 0], [0, 2, 3, 1], [1, 0, 2, 3], [0, 3, 1, 2]] {
+            let op = talweg_tensor::Op::Transpose { perm: perm.to_vec() };
+            let expected = talweg_tensor::evaluate(&op, &[Some(&t)]).unwrap();
+            assert_eq!(transpose(&t, &perm), expected[0], "{perm:?}");
+        }
     }
 
     #[test]

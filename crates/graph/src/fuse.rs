@@ -146,7 +146,6 @@ impl Fuser<'_> {
                 tail = self.node(next).outputs[0];
                 chain.push(next);
             }
-            // A reshape at the end that only splits costs nothing either way; readers see through it.
             for member in chain.iter().chain([&id]) {
                 self.task[member.index()] = Some(self.groups.len());
             }
@@ -328,8 +327,7 @@ impl Axes {
         if legal {
             self.dims = dims;
         }
-        // Axes of extent one that moved would make the order of an operator's own axes wrong.
-        legal && (self.movable || before == after)
+        legal
     }
 
     /// Dimensions may be merged, and those of extent one come and go; no axis is split.

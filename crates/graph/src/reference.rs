@@ -52,7 +52,7 @@ pub enum ReferenceError {
         /// The nodes it stands for.
         nodes: String,
         /// Why.
-        source: InterpError,
+        source: Box<InterpError>,
     },
     /// A tensor no kernel can have.
     #[error("`{value}` of type {ty} does not fit a kernel's tensor")]
@@ -158,7 +158,7 @@ fn run_step(
             let results = eval_dag(dag, &arrays).map_err(|source| ReferenceError::Task {
                 task: dag.name.clone(),
                 nodes: step.nodes.join("+"),
-                source,
+                source: Box::new(source),
             })?;
             let pairs = results.into_iter().zip(&step.outputs);
             pairs.map(|((_, array), value)| from_array(&array, graph, *value)).collect()

@@ -54,7 +54,7 @@ typedef struct talweg_session talweg_session;
 
 /* Loads a compiled model (`talweg compile model.onnx -o model.talweg`); NULL on error. */
 talweg_model *talweg_model_open(const char *path);
-/* The same from memory, which must stay until the model and its sessions are freed. */
+/* The same from memory, which may be freed afterwards. */
 talweg_model *talweg_model_from_memory(const uint8_t *bytes, size_t len);
 /* Frees the model; sessions made from it stay usable. NULL is allowed. */
 void talweg_model_free(talweg_model *model);

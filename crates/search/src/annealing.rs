@@ -166,4 +166,8 @@ impl Planner for Annealing {
         }
         self.rounds.fill(size);
     }
+
+    fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
+        self.scorer.is_trained().then(|| self.scorer.score(candidates))
+    }
 }

@@ -68,6 +68,12 @@ impl Evolutionary {
         self
     }
 
+    /// The same with rounds of another size: it learns after each.
+    pub fn with_round(mut self, round: usize) -> Evolutionary {
+        self.params.round = round;
+        self
+    }
+
     /// The best unseen candidates of all generations, best first.
     fn evolve(&mut self, capacity: usize) -> Vec<Scored> {
         let mut pool = Pool::new(capacity);
@@ -182,6 +188,10 @@ impl Planner for Evolutionary {
             }
         }
         self.rounds.fill(size);
+    }
+
+    fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
+        self.scorer.is_trained().then(|| self.scorer.score(candidates))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use talweg_cost::{Batch, BoostedModel, CostError, CostModel, Loss, Params, Transfer, Trees};
+use talweg_cost::{Batch, BoostedModel, CostError, CostModel, Loss, Mlp, Params, Transfer, Trees};
 use talweg_features::FeatureError;
 use talweg_space::Space;
 use talweg_target::Target;
@@ -59,6 +59,19 @@ impl SharedModel {
         (inner.is_transferred, inner.is_trained) = (has_global, has_global);
         drop(inner);
         shared
+    }
+
+    /// Any model that already knows something, and learns from the first samples on.
+    pub fn informed(model: Box<dyn CostModel>) -> SharedModel {
+        let shared = SharedModel::new(model, 2);
+        shared.lock().is_trained = true;
+        shared
+    }
+
+    /// The network as it is now, for those who want derivatives of its scores; none if the model is none, or has not
+    /// learnt yet.
+    pub fn network(&self) -> Option<Mlp> {
+        self.lock().model.network().cloned()
     }
 
     /// Everything learnt so far, for example as the history of another search.

@@ -14,6 +14,7 @@
 //! | [`pool`] | the best candidates met during a search |
 //! | [`space_domain`] | schedule spaces as domains |
 //! | [`featurize`], [`training`], [`learned`] | the scorer on features and cost models |
+//! | [`network`] | the shipped network as a model |
 //! | [`systems`] | AutoTVM and Ansor, put together |
 //! | [`device`] | a simulated device to compare strategies on |
 //! | [`testing`] | synthetic domains and scorers |
@@ -29,6 +30,7 @@ pub mod genetic;
 pub mod grid;
 pub mod history;
 pub mod learned;
+pub mod network;
 pub mod objective;
 pub mod outcome;
 pub mod pool;

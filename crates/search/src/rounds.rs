@@ -63,6 +63,12 @@ pub trait Planner {
 
     /// Plans the next round; nothing when the domain is exhausted.
     fn plan(&mut self);
+
+    /// What it expects of candidates, as [`Strategy::predict`] says.
+    fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
+        let _ = candidates;
+        None
+    }
 }
 
 impl<P: Planner> Strategy for P {
@@ -81,6 +87,10 @@ impl<P: Planner> Strategy for P {
 
     fn tell(&mut self, samples: &[Sample]) {
         self.rounds().history.tell(samples);
+    }
+
+    fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
+        Planner::predict(self, candidates)
     }
 }
 

@@ -16,4 +16,10 @@ pub trait Strategy {
 
     /// Reports measurements, asked for or not.
     fn tell(&mut self, samples: &[Sample]);
+
+    /// What the search expects of candidates, larger for faster ones; `None` when it has no model, or an untrained one.
+    fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
+        let _ = candidates;
+        None
+    }
 }

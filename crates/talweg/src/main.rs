@@ -38,6 +38,8 @@ enum Command {
     Space(commands::space::Arguments),
     /// Look into the tuning database, exchange and prune it.
     Db(commands::db::Arguments),
+    /// Measure programs of many operators, train the shipped cost model on them, judge it.
+    Dataset(commands::dataset::Arguments),
     /// Serve a measuring process; started by talweg itself.
     #[command(hide = true)]
     Worker,
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Space(arguments) => commands::space::run(&arguments),
         Command::Db(arguments) => commands::db::run(&arguments),
+        Command::Dataset(arguments) => commands::dataset::run(&arguments),
         Command::Worker => talweg_measure::worker_main(),
     };
     match result {

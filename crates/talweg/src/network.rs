@@ -4,7 +4,9 @@ use std::path::Path;
 
 use talweg_artifact::{Artefact, BuildError, BuildOptions, Choice, build};
 use talweg_db::{Database, DbError, TargetKey};
-use talweg_graph::{PartitionError, PartitionOptions, Program, RewriteError, Task, optimise, partition};
+use talweg_graph::{
+    PartitionError, PartitionOptions, Program, RewriteError, Task, Work, optimise, partition,
+};
 use talweg_onnx::{ImportError, ImportOptions, import};
 use talweg_schedule::Trace;
 use talweg_target::Target;
@@ -37,7 +39,11 @@ pub struct Network {
 impl Network {
     /// Imports a model, rewrites its graph and cuts it into tasks.
     pub fn open(path: &Path, options: &ImportOptions) -> Result<Network, NetworkError> {
-        let imported = import(path, options)?;
+        let mut imported = import(path, options)?;
+        // Exporters call every graph the same; people know the file.
+        if let Some(stem) = path.file_stem() {
+            imported.name = stem.to_string_lossy().into_owned();
+        }
         let mut graph = imported.clone();
         optimise(&mut graph)?;
         let program = partition(graph, &PartitionOptions::default())?;
@@ -48,6 +54,12 @@ impl Network {
     pub fn compile(&self, target: &Target, winners: &Winners, jobs: usize) -> Result<Artefact, BuildError> {
         let options = BuildOptions { target: target.clone(), jobs };
         build(&self.program, &options, &|task| winners.choice(task))
+    }
+
+    /// The model's nodes that the first use of a task computes.
+    pub fn nodes_of(&self, task: usize) -> &[String] {
+        let uses = |step: &&talweg_graph::Step| matches!(step.work, Work::Kernel(used) if used == task);
+        self.program.steps.iter().find(uses).map_or(&[], |step| &step.nodes)
     }
 
     /// Arrays for the inputs, the same on every machine: what is used when the user gives none.

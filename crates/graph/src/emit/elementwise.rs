@@ -164,7 +164,7 @@ fn unary(f: Unary, x: Scalar, d: DType) -> Option<Scalar> {
         }
         Unary::Gelu { tanh: false } => Activation::Gelu.apply(x, d),
         Unary::Gelu { tanh: true } => Activation::GeluTanh.apply(x, d),
-        Unary::Swish { alpha } if alpha == 1.0 => Activation::Silu.apply(x, d),
+        Unary::Swish { alpha: 1.0 } => Activation::Silu.apply(x, d),
         Unary::Swish { alpha } => x.clone() * math(MathOp::Sigmoid, x * c(f64::from(alpha))),
         Unary::Shrink { bias, lambda } => {
             let (bias, lambda) = (f64::from(bias), f64::from(lambda));

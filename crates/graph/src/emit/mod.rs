@@ -103,14 +103,10 @@ impl Site {
         let mut axes = Vec::new();
         let mut index = Vec::new();
         for &extent in shape {
-            match (kept(extent), names.next_if_kept(kept(extent))) {
-                (true, Some(name)) => {
-                    let axis = Axis::new(name, extent as i64);
-                    index.push(axis.var());
-                    axes.push(axis);
-                }
-                _ => index.push(Expr::int(0)),
-            }
+            let name = if kept(extent) { names.next() } else { None };
+            let axis = name.map(|name| Axis::new(name, extent as i64));
+            index.push(axis.as_ref().map_or(Expr::int(0), Axis::var));
+            axes.extend(axis);
         }
         Site::new(axes, index)
     }
@@ -127,17 +123,6 @@ impl Site {
     /// The axes as expressions.
     pub fn vars(&self) -> Vec<Expr> {
         self.axes.iter().map(Axis::var).collect()
-    }
-}
-
-/// Takes the next name only for axes that are kept.
-trait NextIfKept<'a> {
-    fn next_if_kept(&mut self, kept: bool) -> Option<&'a String>;
-}
-
-impl<'a> NextIfKept<'a> for std::slice::Iter<'a, String> {
-    fn next_if_kept(&mut self, kept: bool) -> Option<&'a String> {
-        if kept { self.next() } else { None }
     }
 }
 

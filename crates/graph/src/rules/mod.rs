@@ -18,6 +18,7 @@ mod pixel_transposed;
 mod rms_norm;
 mod scale_into_weights;
 mod silu;
+mod sink_reshape;
 mod sink_transpose;
 mod square;
 mod transpose_as_reshape;
@@ -60,6 +61,7 @@ pub(crate) const SIMPLIFY: &[Rule] = rules![
     scale_into_weights,
     bias_into_conv,
     hoist_scale,
+    sink_reshape,
 ];
 
 /// Rules that move images to channels last, and transposes out of the way.

@@ -5,8 +5,6 @@
 use std::ffi::{CStr, CString, c_char};
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::load::Model;
 use super::manifest::Port;
 use super::session::{Session, SessionOptions};
@@ -51,17 +49,17 @@ pub unsafe extern "C" fn talweg_model_open(path: *const c_char) -> *mut CModel {
     }
 }
 
-/// Loads an artefact from memory; null on error. The bytes must stay until the model and its sessions are freed.
+/// Loads an artefact from memory; null on error. The bytes may be freed afterwards.
 ///
 /// # Safety
-/// `bytes` is null or points to `len` readable bytes that stay as they are.
+/// `bytes` is null or points to `len` readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talweg_model_from_memory(bytes: *const u8, len: usize) -> *mut CModel {
     if bytes.is_null() {
         return fail("no model to load: the pointer is null");
     }
     // SAFETY: promised by the caller.
-    let bytes = Bytes::from_static(unsafe { std::slice::from_raw_parts(bytes, len) });
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, len) };
     match Model::from_bytes(bytes) {
         Ok(model) => CModel::boxed(model),
         Err(error) => fail(error),

@@ -8,9 +8,9 @@
 //!  32  objects         offset u64, length u64     ELF objects, one for each kernel
 //!  48  weights         offset u64, length u64     laid out as kernels read them; starts on a page
 //!  64  checksum        u64 of manifest and objects
-//!  72  checksum        u64 of weights
+//!  72  checksum        u64 of weights: of the checksums of their chunks of 1 MiB, so that chunks are read in parallel
 //!  80  checksum        u64 of the 80 bytes above
-//! 128  sections
+//! 128  sections, in this order
 //! ```
 //! Numbers are little endian, checksums are XXH3. Offsets count from the beginning of the file.
 
@@ -29,6 +29,8 @@ const HEADER: usize = 128;
 const SUMMED: usize = 80;
 /// Weights begin on a page, so that a mapped file has them aligned.
 const PAGE: u64 = 4096;
+/// Weights are summed up in pieces of this size.
+pub const CHUNK: usize = 1 << 20;
 
 /// Why bytes are not an artefact.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,17 +78,29 @@ pub struct Container {
     pub objects: Range<usize>,
     /// Where the weights are.
     pub weights: Range<usize>,
+    /// The checksum the weights must have.
+    weights_sum: u64,
 }
 
-impl Container {
-    /// Reads and checks an artefact's bytes. `check_weights` also sums up the weights, which takes time with their
-    /// size.
-    pub fn parse(bytes: &[u8], check_weights: bool) -> Result<Container, ContainerError> {
+/// The beginning of a file: where its sections are.
+#[derive(Debug, Clone)]
+pub struct Header {
+    manifest: Range<usize>,
+    objects: Range<usize>,
+    weights: Range<usize>,
+    head_sum: u64,
+    weights_sum: u64,
+}
+
+impl Header {
+    /// The size of the header.
+    pub const BYTES: usize = HEADER;
+
+    /// Reads the header of a file of `length` bytes.
+    pub fn parse(bytes: &[u8], length: u64) -> Result<Header, ContainerError> {
         if bytes.len() < HEADER {
-            let magic = bytes.len() >= MAGIC.len() && bytes.starts_with(MAGIC);
-            let have = bytes.len() as u64;
-            let cut = ContainerError::Truncated { what: "the header", end: HEADER as u64, have };
-            return Err(if magic { cut } else { ContainerError::NotAnArtefact });
+            let cut = ContainerError::Truncated { what: "the header", end: HEADER as u64, have: length };
+            return Err(if bytes.starts_with(MAGIC) { cut } else { ContainerError::NotAnArtefact });
         }
         if !bytes.starts_with(MAGIC) {
             return Err(ContainerError::NotAnArtefact);
@@ -104,29 +118,65 @@ impl Container {
             return Err(ContainerError::Damaged { what: "header" });
         }
         let section = |at: usize, what: &'static str| {
-            let (offset, length) = (number(at), number(at + 8));
-            let end = offset.saturating_add(length);
-            if end > bytes.len() as u64 {
-                return Err(ContainerError::Truncated { what, end, have: bytes.len() as u64 });
+            let (offset, bytes) = (number(at), number(at + 8));
+            let end = offset.saturating_add(bytes);
+            if end > length {
+                return Err(ContainerError::Truncated { what, end, have: length });
             }
             Ok(offset as usize..end as usize)
         };
-        let manifest = section(16, "the manifest")?;
-        let objects = section(32, "the section of kernels")?;
-        let weights = section(48, "the section of weights")?;
+        let header = Header {
+            manifest: section(16, "the manifest")?,
+            objects: section(32, "the section of kernels")?,
+            weights: section(48, "the section of weights")?,
+            head_sum: number(64),
+            weights_sum: number(72),
+        };
+        if header.manifest.start < HEADER || header.objects.end > header.weights.start {
+            return Err(ContainerError::Damaged { what: "header" });
+        }
+        Ok(header)
+    }
+
+    /// The bytes before the weights: header, manifest and objects.
+    pub fn head_bytes(&self) -> usize {
+        self.objects.end.max(self.manifest.end)
+    }
+}
+
+impl Container {
+    /// Reads and checks everything before the weights; `head` holds at least [`Header::head_bytes`] bytes.
+    pub fn parse_head(header: Header, head: &[u8]) -> Result<Container, ContainerError> {
         let mut sum = Xxh3::new();
-        sum.update(&bytes[manifest.clone()]);
-        sum.update(&bytes[objects.clone()]);
-        if sum.digest() != number(64) {
+        sum.update(&head[header.manifest.clone()]);
+        sum.update(&head[header.objects.clone()]);
+        if sum.digest() != header.head_sum {
             return Err(ContainerError::Damaged { what: "manifest and kernels" });
         }
-        if check_weights && xxh3_64(&bytes[weights.clone()]) != number(72) {
-            return Err(ContainerError::Damaged { what: "weights" });
-        }
-        let manifest: Manifest = serde_json::from_slice(&bytes[manifest])
+        let manifest: Manifest = serde_json::from_slice(&head[header.manifest])
             .map_err(|error| ContainerError::Manifest(error.to_string()))?;
-        manifest.check(objects.len() as u64, weights.len() as u64).map_err(ContainerError::Manifest)?;
-        Ok(Container { manifest, objects, weights })
+        manifest
+            .check(header.objects.len() as u64, header.weights.len() as u64)
+            .map_err(ContainerError::Manifest)?;
+        let Header { objects, weights, weights_sum, .. } = header;
+        Ok(Container { manifest, objects, weights, weights_sum })
+    }
+
+    /// Reads and checks an artefact's bytes, weights included.
+    pub fn parse(bytes: &[u8]) -> Result<Container, ContainerError> {
+        let header = Header::parse(bytes, bytes.len() as u64)?;
+        let container = Container::parse_head(header, bytes)?;
+        let sums: Vec<u64> = bytes[container.weights.clone()].chunks(CHUNK).map(xxh3_64).collect();
+        container.check_weights(&sums)?;
+        Ok(container)
+    }
+
+    /// Compares the checksums of the weights' chunks with what the file says.
+    pub fn check_weights(&self, chunks: &[u64]) -> Result<(), ContainerError> {
+        if combine(chunks) == self.weights_sum {
+            return Ok(());
+        }
+        Err(ContainerError::Damaged { what: "weights" })
     }
 
     /// Writes an artefact. `weights` is called once and writes exactly `weights_bytes` bytes.
@@ -146,9 +196,9 @@ impl Container {
         pad(&mut to, objects_at - manifest_at - manifest.len() as u64)?;
         to.write_all(objects)?;
         pad(&mut to, weights_at - objects_at - objects.len() as u64)?;
-        let mut summing = Summing { to: &mut to, sum: Xxh3::new(), written: 0 };
+        let mut summing = Summing { to: &mut to, sum: Xxh3::new(), sums: Vec::new(), written: 0 };
         weights(&mut summing)?;
-        let (weights_sum, written) = (summing.sum.digest(), summing.written);
+        let (weights_sum, written) = (summing.finish(), summing.written);
         if written != weights_bytes {
             return Err(io::Error::other(format!(
                 "{written} bytes of weights written, {weights_bytes} expected"
@@ -183,18 +233,43 @@ fn pad(to: &mut impl Write, bytes: u64) -> io::Result<()> {
     to.write_all(&vec![0; bytes as usize])
 }
 
-/// Passes bytes on and sums them up.
+/// The checksum of a chunk of weights.
+pub fn chunk_sum(chunk: &[u8]) -> u64 {
+    xxh3_64(chunk)
+}
+
+fn combine(chunks: &[u64]) -> u64 {
+    let bytes: Vec<u8> = chunks.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+    xxh3_64(&bytes)
+}
+
+/// Passes bytes on and sums them up, chunk by chunk.
 struct Summing<'a, W> {
     to: &'a mut W,
     sum: Xxh3,
+    sums: Vec<u64>,
     written: u64,
+}
+
+impl<W> Summing<'_, W> {
+    fn finish(&mut self) -> u64 {
+        if !self.written.is_multiple_of(CHUNK as u64) {
+            self.sums.push(self.sum.digest());
+        }
+        combine(&self.sums)
+    }
 }
 
 impl<W: Write> Write for Summing<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.to.write(bytes)?;
+        let room = CHUNK - (self.written % CHUNK as u64) as usize;
+        let count = self.to.write(&bytes[..bytes.len().min(room)])?;
         self.sum.update(&bytes[..count]);
         self.written += count as u64;
+        if self.written.is_multiple_of(CHUNK as u64) && count > 0 {
+            self.sums.push(self.sum.digest());
+            self.sum.reset();
+        }
         Ok(count)
     }
 
@@ -230,9 +305,26 @@ mod tests {
     }
 
     #[test]
+    fn weights_of_several_chunks_are_summed_alike() {
+        for bytes in [0, CHUNK - 64, CHUNK, CHUNK + 64, 2 * CHUNK, 2 * CHUNK + 1] {
+            let weights: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
+            let mut file = Cursor::new(Vec::new());
+            let write = |to: &mut dyn Write| {
+                let (a, b) = weights.split_at(bytes / 3);
+                to.write_all(a)?;
+                to.write_all(b)
+            };
+            Container::write(&mut file, &empty(), b"code", bytes as u64, write).unwrap();
+            let file = file.into_inner();
+            let container = Container::parse(&file).unwrap();
+            assert_eq!(&file[container.weights], weights);
+        }
+    }
+
+    #[test]
     fn what_is_written_is_read() {
         let bytes = file();
-        let container = Container::parse(&bytes, true).unwrap();
+        let container = Container::parse(&bytes).unwrap();
         assert_eq!(container.manifest, empty());
         assert_eq!(&bytes[container.objects], b"code");
         assert_eq!(container.weights.start % PAGE as usize, 0);
@@ -242,7 +334,7 @@ mod tests {
     #[test]
     fn every_damaged_byte_is_noticed() {
         let bytes = file();
-        let container = Container::parse(&bytes, true).unwrap();
+        let container = Container::parse(&bytes).unwrap();
         let mut summed: Vec<usize> = (0..88).collect();
         summed.extend(HEADER..HEADER + 20);
         summed.extend(container.objects);
@@ -250,7 +342,7 @@ mod tests {
         for at in summed {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;
-            assert!(Container::parse(&damaged, true).is_err(), "byte {at}");
+            assert!(Container::parse(&damaged).is_err(), "byte {at}");
         }
     }
 
@@ -258,7 +350,7 @@ mod tests {
     fn every_cut_is_noticed() {
         let bytes = file();
         for length in 0..bytes.len() {
-            assert!(Container::parse(&bytes[..length], true).is_err(), "{length} bytes");
+            assert!(Container::parse(&bytes[..length]).is_err(), "{length} bytes");
         }
     }
 
@@ -266,7 +358,7 @@ mod tests {
     fn other_versions_are_named() {
         let mut bytes = file();
         bytes[8] = 9;
-        let error = Container::parse(&bytes, true).unwrap_err();
+        let error = Container::parse(&bytes).unwrap_err();
         assert_eq!(error, ContainerError::Version { found: 9 });
     }
 }

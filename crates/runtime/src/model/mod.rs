@@ -5,7 +5,7 @@
 //! | [`manifest`] | what an artefact says about itself: ports, kernels, steps, places in memory |
 //! | [`container`] | the file around it: sections, version, checksums |
 //! | [`cpu`] | which processor features are here |
-//! | [`load`] | a file to callable kernels and mapped weights |
+//! | [`load`] | a file to callable kernels and weights in memory |
 //! | [`capi`] | the C interface |
 //! | [`session`] | one arena and one pool: running the steps |
 

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod check;
 pub mod compile;
+pub mod dataset;
 pub mod db;
 pub mod doctor;
 mod interrupt;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use clap::Args;
 use talweg::network::{Network, NetworkError, Winners};
 use talweg_db::Database;
@@ -20,6 +19,13 @@ use super::{DEFAULT_DB, Failure, check_threads};
 pub struct ModelArguments {
     /// The model: an ONNX file, or for the verbs that only run it a compiled artefact.
     pub model: PathBuf,
+    #[command(flatten)]
+    bindings: Bindings,
+}
+
+/// How open dimensions of a model are bound.
+#[derive(Args, Clone)]
+pub struct Bindings {
     /// The shape of an input, for example `x=1,3,224,224`; once for each input.
     #[arg(long = "shape", value_name = "INPUT=N,N,...", value_parser = parse_shape)]
     shapes: Vec<(String, Vec<usize>)>,
@@ -29,6 +35,13 @@ pub struct ModelArguments {
     /// Fixes an input to the values in a .npy file, for inputs that determine shapes; once for each.
     #[arg(long = "fix", value_name = "INPUT=FILE.npy", value_parser = parse_file)]
     fixed: Vec<(String, PathBuf)>,
+}
+
+impl Bindings {
+    /// These bindings for a model.
+    pub fn of(self, model: PathBuf) -> ModelArguments {
+        ModelArguments { model, bindings: self }
+    }
 }
 
 /// How a model is compiled.
@@ -64,12 +77,12 @@ impl ModelArguments {
     /// Imports the model and cuts it into tasks.
     pub fn network(&self) -> Result<Network, Failure> {
         let mut fixed = BTreeMap::new();
-        for (name, path) in &self.fixed {
+        for (name, path) in &self.bindings.fixed {
             fixed.insert(name.clone(), read_npy(path)?);
         }
         let options = ImportOptions {
-            shapes: self.shapes.iter().cloned().collect(),
-            dims: self.dims.iter().cloned().collect(),
+            shapes: self.bindings.shapes.iter().cloned().collect(),
+            dims: self.bindings.dims.iter().cloned().collect(),
             fixed,
         };
         Network::open(&self.model, &options).map_err(|e| match e {
@@ -91,7 +104,7 @@ impl ModelArguments {
         let winners = winners(&compile.db, &network, &target, compile.threads()?)?;
         let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
         let bytes = artefact.to_bytes().map_err(Failure::work)?;
-        Ok(Arc::new(Model::from_bytes(Bytes::from(bytes)).map_err(Failure::work)?))
+        Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
     }
 
     /// The model loaded, with memory and threads.

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use talweg::network::Network;
 use talweg_graph::{Work, reference};
@@ -60,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
     let bytes = artefact.to_bytes().map_err(Failure::work)?;
-    let model = Arc::new(Model::from_bytes(Bytes::from(bytes)).map_err(Failure::work)?);
+    let model = Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?);
     let mut session = Session::new(model, &SessionOptions { threads, pin: false }).map_err(Failure::work)?;
     let inputs = network.random_inputs();
     let outputs = session.run(&inputs).map_err(Failure::work)?;
