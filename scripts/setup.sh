@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a Debian 12 machine ready to build talweg: LLVM 19, a C linker and Rust.
+# Makes a Debian 12 machine ready to build and check talweg: LLVM 19, a C linker, Python and Rust.
 # Run it, or source it to get cargo on PATH as well. It installs only what is
 # missing and prints nothing when nothing is.
 
@@ -104,4 +104,5 @@ talweg_install_rust() {
 }
 
 # g++ brings the C++ library that the linker needs beside LLVM's.
-talweg_install_packages gcc g++ libc6-dev llvm-19-dev && talweg_install_rust
+# The checks of whole networks need a Python environment with ONNX Runtime.
+talweg_install_packages gcc g++ libc6-dev llvm-19-dev python3 python3-venv && talweg_install_rust

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets the machine up, then runs every check a change must pass: formatting,
-# lints and tests. Needs neither a terminal nor an environment variable.
+# lints, tests, and whole networks against ONNX Runtime. Needs neither a
+# terminal nor an environment variable.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
@@ -16,4 +17,5 @@ export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-1}"
 run cargo fmt --all --check
 run cargo clippy --workspace --all-targets --locked -- -D warnings
 run cargo test --workspace --locked
+run scripts/check_networks.py --talweg target/debug/talweg
 echo "all checks passed"

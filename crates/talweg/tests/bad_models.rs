@@ -1,0 +1,183 @@
+//! Bad input to the verbs that take a model: exit code 2, a clear text, nothing written.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use prost::Message;
+use talweg_onnx::proto::{
+    DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TensorTypeProto,
+    TypeProto, ValueInfoProto, data_type,
+};
+use talweg_tensor::{Tensor, npy};
+
+/// Every verb that takes an ONNX file, with what it needs beside the file.
+const VERBS: [&[&str]; 6] =
+    [&["check"], &["compile", "-o", "out.talweg"], &["run"], &["bench"], &["verify"], &["profile"]];
+
+fn talweg(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_talweg"));
+    command.current_dir(folder).args(arguments).stdin(Stdio::null());
+    command.output().expect("the program starts")
+}
+
+fn names(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut names: Vec<PathBuf> = entries.collect();
+    names.sort();
+    names
+}
+
+/// Is refused as bad input with every given text, prints nothing else and leaves the folder as it was.
+fn refuses(folder: &Path, arguments: &[&str], wanted: &[&str]) {
+    let before = names(folder);
+    let output = talweg(folder, arguments);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {err}");
+    assert_eq!(out, "", "{arguments:?} writes to standard output");
+    assert!(err.starts_with("error: "), "{arguments:?}: {err}");
+    assert!(!err.contains("panicked"), "{arguments:?}: {err}");
+    for text in wanted {
+        assert!(err.contains(text), "{arguments:?}: `{text}` is not in: {err}");
+    }
+    assert_eq!(names(folder), before, "{arguments:?} leaves files behind");
+}
+
+fn succeeds(folder: &Path, arguments: &[&str]) {
+    let output = talweg(folder, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn value(name: &str, dims: &[&str]) -> ValueInfoProto {
+    let dim = dims.iter().map(|text| match text.parse() {
+        Ok(extent) => DimensionProto { dim_value: Some(extent), dim_param: None },
+        Err(_) => DimensionProto { dim_value: None, dim_param: Some(text.to_string()) },
+    });
+    let shape = Some(TensorShapeProto { dim: dim.collect() });
+    let tensor_type = Some(TensorTypeProto { elem_type: data_type::FLOAT, shape });
+    ValueInfoProto { name: name.into(), r#type: Some(TypeProto { tensor_type }) }
+}
+
+/// `y = op(x)` as an ONNX file.
+fn model(op: &str, dims: &[&str]) -> Vec<u8> {
+    let node = NodeProto {
+        op_type: op.into(),
+        input: vec!["x".into()],
+        output: vec!["y".into()],
+        ..NodeProto::default()
+    };
+    let graph = GraphProto {
+        name: "g".into(),
+        node: vec![node],
+        input: vec![value("x", dims)],
+        output: vec![value("y", dims)],
+        ..GraphProto::default()
+    };
+    let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 17 }];
+    let model = ModelProto { ir_version: 8, opset_import, graph: Some(graph), ..ModelProto::default() };
+    model.encode_to_vec()
+}
+
+/// A folder with a good model, one with an open dimension, and one with an operator that does not exist.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+    write("good.onnx", &model("Relu", &["2", "3"]));
+    write("open.onnx", &model("Relu", &["batch", "3"]));
+    write("strange.onnx", &model("NoSuchOperator", &["2", "3"]));
+    write("garbage.onnx", b"\xff\xfe this is no model \x00\x01\x02");
+    write("empty.onnx", b"");
+    write(
+        "x.npy",
+        &npy::write_npy(&Tensor::new([2usize, 3], vec![-1.0f32, 0.0, 1.0, 2.0, -3.0, 4.0])).unwrap(),
+    );
+    write("wide.npy", &npy::write_npy(&Tensor::new([2usize, 4], vec![1.0f32; 8])).unwrap());
+    write("whole.npy", &npy::write_npy(&Tensor::new([2usize, 3], vec![1i64; 6])).unwrap());
+    write("broken.npy", b"\x93NUMPY\x01\x00\x10");
+    folder
+}
+
+#[test]
+fn files_that_are_no_models_are_refused_by_every_verb() {
+    let folder = folder();
+    for verb in VERBS {
+        for (file, text) in [
+            ("missing.onnx", "missing.onnx"),
+            ("garbage.onnx", "not a valid ONNX model"),
+            ("empty.onnx", "empty.onnx"),
+            ("strange.onnx", "NoSuchOperator"),
+            ("open.onnx", "--dim batch=N"),
+        ] {
+            let mut arguments = vec![verb[0], file];
+            arguments.extend(&verb[1..]);
+            refuses(folder.path(), &arguments, &[text]);
+        }
+    }
+}
+
+#[test]
+fn every_cut_of_a_model_is_refused_or_understood() {
+    let folder = folder();
+    let whole = model("Relu", &["2", "3"]);
+    for length in (1..whole.len()).step_by(7) {
+        std::fs::write(folder.path().join("cut.onnx"), &whole[..length]).unwrap();
+        let output = talweg(folder.path(), &["check", "cut.onnx"]);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 2)), "{length} bytes: {err}");
+    }
+}
+
+#[test]
+fn bindings_that_do_not_fit_are_refused() {
+    let folder = folder();
+    let at = folder.path();
+    refuses(at, &["check", "good.onnx", "--shape", "z=2,3"], &["`z`"]);
+    refuses(at, &["check", "good.onnx", "--shape", "x=2,3,4"], &["`x`"]);
+    refuses(at, &["check", "good.onnx", "--shape", "x=5,3"], &["`x`"]);
+    refuses(at, &["check", "good.onnx", "--shape", "x=two"], &["whole numbers"]);
+    refuses(at, &["check", "open.onnx", "--dim", "batch=many"], &["whole number"]);
+    refuses(at, &["check", "open.onnx", "--dim", "other=1"], &["other"]);
+    refuses(at, &["check", "open.onnx", "--fix", "z=x.npy"], &["`z`"]);
+    refuses(at, &["check", "open.onnx", "--fix", "x=whole.npy"], &["`x`", "i64"]);
+    refuses(at, &["check", "open.onnx", "--fix", "x=none.npy"], &["none.npy"]);
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_refused() {
+    let folder = folder();
+    let at = folder.path();
+    let run = |input: &str, wanted: &[&str]| {
+        refuses(at, &["run", "good.onnx", "--input", input, "--output", "out.npz"], wanted);
+    };
+    run("z=x.npy", &["no input `z`", "`x`"]);
+    run("x=wide.npy", &["f32[2,3]", "f32[2,4]"]);
+    run("x=whole.npy", &["f32[2,3]", "i64[2,3]"]);
+    run("x=broken.npy", &["broken.npy"]);
+    run("x=none.npy", &["none.npy"]);
+    run("x", &["NAME=FILE.npy"]);
+    refuses(at, &["run", "good.onnx", "--input", "x=x.npy", "--output", "none/out.npz"], &["none/out.npz"]);
+    succeeds(at, &["run", "good.onnx", "--input", "x=x.npy", "--output", "y.npy"]);
+    let y = npy::read_npy(&std::fs::read(at.join("y.npy")).unwrap()).unwrap();
+    assert_eq!(y.values::<f32>().as_ref(), [0.0, 0.0, 1.0, 2.0, 0.0, 4.0]);
+}
+
+#[test]
+fn damaged_artefacts_are_refused() {
+    let folder = folder();
+    let at = folder.path();
+    succeeds(at, &["compile", "good.onnx", "-o", "good.talweg"]);
+    let whole = std::fs::read(at.join("good.talweg")).unwrap();
+    for length in [7, 100, 200, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(at.join("bad.talweg"), &whole[..length]).unwrap();
+        refuses(at, &["run", "bad.talweg", "--output", "out.npz"], &["bad.talweg"]);
+    }
+    let mut damaged = whole.clone();
+    damaged[140] ^= 1;
+    std::fs::write(at.join("bad.talweg"), damaged).unwrap();
+    refuses(at, &["run", "bad.talweg"], &["checksum of its manifest and kernels"]);
+    refuses(at, &["bench", "bad.talweg"], &["checksum"]);
+    let mut newer = whole;
+    newer[8] = 77;
+    std::fs::write(at.join("bad.talweg"), newer).unwrap();
+    refuses(at, &["profile", "bad.talweg"], &["format version 77"]);
+    refuses(at, &["compile", "good.talweg", "-o", "again.talweg"], &["good.talweg"]);
+}
