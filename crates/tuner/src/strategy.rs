@@ -9,9 +9,10 @@ use talweg_cost::{Loss, Params, Trees};
 use talweg_db::{Database, Record, TargetKey, TaskKey};
 use talweg_features::FeatureError;
 use talweg_ir::Dag;
+use talweg_search::felix::hidden::HiddenUnits;
 use talweg_search::{
-    Annealing, AnnealingParams, Evolutionary, EvolutionaryParams, Features, Genetic, GeneticParams, Grid,
-    ModelScorer, Random, RandomScorer, Sample, Scorer, SharedModel, SpaceDomain, SpaceFeatures, Strategy,
+    Annealing, AnnealingParams, Evolutionary, EvolutionaryParams, Features, Felix, FelixParams, Genetic, GeneticParams, Grid,
+    ModelScorer, Random, RandomScorer, Sample, Scorer, SharedModel, SharedScorer, SpaceDomain, SpaceFeatures, Strategy,
     TrainingSet,
 };
 use talweg_space::Space;
@@ -22,6 +23,10 @@ use crate::records::{TASK_VERSION, sample_of};
 /// Records of other tasks a global model learns from, at most.
 const MAX_HISTORY: usize = 4000;
 
+/// Hidden units of the model that felix bootstraps from measurements, and the samples it needs before it is asked.
+const FELIX_UNITS: usize = 128;
+const FELIX_NEEDED: usize = 24;
+
 /// A search by its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrategyKind {
@@ -29,6 +34,8 @@ pub enum StrategyKind {
     Ansor,
     /// Annealing with diversity on a model that ranks, with transfer from other tasks in the database.
     AutoTvm,
+    /// Gradient descent over knobs as real variables, on a differentiable model.
+    Felix,
     /// Evolution on a model of the task alone.
     Evolutionary,
     /// Annealing on a model of the task alone.
@@ -42,9 +49,10 @@ pub enum StrategyKind {
 }
 
 /// All strategies.
-pub const STRATEGIES: [StrategyKind; 7] = [
+pub const STRATEGIES: [StrategyKind; 8] = [
     StrategyKind::Ansor,
     StrategyKind::AutoTvm,
+    StrategyKind::Felix,
     StrategyKind::Evolutionary,
     StrategyKind::Annealing,
     StrategyKind::Genetic,
@@ -58,6 +66,7 @@ impl StrategyKind {
         match self {
             StrategyKind::Ansor => "ansor",
             StrategyKind::AutoTvm => "autotvm",
+            StrategyKind::Felix => "felix",
             StrategyKind::Evolutionary => "evolutionary",
             StrategyKind::Annealing => "annealing",
             StrategyKind::Genetic => "genetic",
@@ -157,6 +166,10 @@ impl Ingredients<'_> {
             }
             StrategyKind::Random => return plain(Box::new(Random::new(domain, seed))),
             StrategyKind::Grid => return plain(Box::new(Grid::new(domain))),
+            StrategyKind::Felix => {
+                let scorer = SharedScorer::new(Box::new(HiddenUnits::new(FELIX_UNITS, FELIX_NEEDED, seed)));
+                return plain(Box::new(Felix::new(space, target, scorer, task, FelixParams::default(), seed)?));
+            }
             StrategyKind::Ansor if self.model.is_none() => {
                 let model = self.shared.clone();
                 let strategy = talweg_search::ansor(space, target, model.clone(), task, seed)?;

@@ -24,7 +24,7 @@ pub struct Arguments {
     /// The operators, for example `matmul:m=1024,n=1024,k=1024`; several are tuned together.
     #[arg(required = true, value_name = "SPEC")]
     specs: Vec<String>,
-    /// The search: ansor, autotvm, evolutionary, annealing, genetic, random or grid.
+    /// The search: ansor, autotvm, felix, evolutionary, annealing, genetic, random or grid.
     #[arg(long, default_value = "ansor", value_name = "NAME")]
     strategy: String,
     /// The cost model instead of the strategy's own: trees, rank or random.

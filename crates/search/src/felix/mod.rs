@@ -1,0 +1,324 @@
+//! Gradient descent over schedules (Felix): knobs as real variables, features as smooth formulas of them, a model whose
+//! scores have derivatives.
+//!
+//! A round takes seeds in every sketch (random ones that score well, and the fastest measured), lets all of them follow
+//! the gradient of their scores at a width that narrows, rounds what they meet to legal candidates, scores these exactly,
+//! and measures the best.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`scorer`] | what descent needs of a model, and models that tasks share |
+//! | [`descent`] | the descent itself |
+//! | [`hidden`] | a small model that is fitted in one go |
+
+pub mod descent;
+pub mod hidden;
+pub mod scorer;
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use talweg_features::{FeatureError, SmoothOptions, SmoothProgram};
+use talweg_space::{Relaxation, Sketch, Space};
+use talweg_target::Target;
+
+use crate::felix::descent::{DescentParams, Group, descend};
+use crate::felix::scorer::SharedScorer;
+use crate::history::History;
+use crate::pool::Pool;
+use crate::space_domain::SpaceDomain;
+use crate::{Candidate, Features, Rng, Sample, SpaceFeatures, Strategy, diversity};
+
+/// Parameters of [`Felix`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct FelixParams {
+    /// Candidates of one round.
+    pub round: usize,
+    /// Points that descend in each sketch; multiples of 64 use whole blocks of the tape.
+    pub seeds: usize,
+    /// Random candidates drawn for each seed that is not a measured one; the best scores are kept.
+    pub draws: usize,
+    /// The share of a sketch's seeds that start near its fastest measured candidates.
+    pub measured: f64,
+    /// Steps of a descent, at most.
+    pub steps: usize,
+    /// Gradients of one round, about: with many sketches there are fewer steps.
+    pub gradients: usize,
+    /// The share of a round that is random.
+    pub epsilon: f64,
+    /// What a newly covered knob value is worth when a round is chosen, in units of the score range of the pool.
+    pub diversity: f32,
+    /// How often the best rounded candidates are replaced by better neighbours, one knob one step away.
+    pub polish: usize,
+    /// The descent.
+    pub descent: DescentParams,
+    /// The formulas.
+    pub formulas: SmoothOptions,
+}
+
+impl Default for FelixParams {
+    fn default() -> FelixParams {
+        FelixParams {
+            round: 32,
+            seeds: 64,
+            draws: 8,
+            measured: 0.5,
+            steps: 48,
+            gradients: 20_000,
+            epsilon: 0.05,
+            diversity: 0.02,
+            polish: 3,
+            descent: DescentParams::default(),
+            formulas: SmoothOptions::default(),
+        }
+    }
+}
+
+/// Candidates that are polished.
+const POLISHED: usize = 48;
+/// Steps of a descent, at least.
+const MIN_STEPS: usize = 12;
+
+/// Descends each round from random and the best measured candidates.
+pub struct Felix {
+    name: String,
+    space: Arc<Space>,
+    domain: SpaceDomain,
+    programs: Vec<SmoothProgram>,
+    features: SpaceFeatures,
+    scorer: SharedScorer,
+    task: u32,
+    params: FelixParams,
+    history: History,
+    rng: Rng,
+    queue: VecDeque<Candidate>,
+    pending: Vec<Sample>,
+}
+
+impl Felix {
+    /// A search of a space by any differentiable model. Tasks that share a model have numbers of their own.
+    pub fn new(
+        space: &Arc<Space>,
+        target: &Target,
+        scorer: SharedScorer,
+        task: u32,
+        params: FelixParams,
+        seed: u64,
+    ) -> Result<Felix, FeatureError> {
+        let compile = |s: &Sketch| smooth_program(s, target, params.formulas);
+        let programs = compile_all(&space.sketches, params.descent.threads, &compile)?;
+        Ok(Felix {
+            name: "felix".into(),
+            space: space.clone(),
+            domain: SpaceDomain::new(space.clone()),
+            programs,
+            features: SpaceFeatures::new(space, target, Features::Stores)?,
+            scorer,
+            task,
+            params,
+            history: History::default(),
+            rng: Rng::new(seed),
+            queue: VecDeque::new(),
+            pending: Vec::new(),
+        })
+    }
+
+    /// The smooth formulas of every sketch.
+    pub fn programs(&self) -> &[SmoothProgram] {
+        &self.programs
+    }
+
+    /// Fills the queue: the best of a descent, then random candidates.
+    fn plan(&mut self) {
+        if !self.pending.is_empty() {
+            let new = std::mem::take(&mut self.pending);
+            self.scorer.learn(&mut self.features, self.task, &new);
+        }
+        let size = self.params.round.max(1);
+        if self.scorer.is_trained() {
+            let random = (size as f64 * self.params.epsilon).round() as usize;
+            let met = self.descend();
+            let mut pool = Pool::new(size * 4);
+            self.offer(&met, &mut pool);
+            for _ in 0..self.params.polish {
+                let neighbours = self.neighbours(&pool);
+                if !self.offer(&neighbours, &mut pool) {
+                    break;
+                }
+            }
+            let best = pool.into_best();
+            for candidate in diversity::choose(best, size.saturating_sub(random), self.params.diversity) {
+                if self.history.propose(&candidate) {
+                    self.queue.push_back(candidate);
+                }
+            }
+        }
+        let missing = size.saturating_sub(self.queue.len());
+        self.queue.extend(self.history.draw(&self.domain, missing, &mut self.rng));
+    }
+
+    /// Scores candidates exactly and keeps the best unseen ones; false when none is among the best so far.
+    fn offer(&mut self, candidates: &[Candidate], pool: &mut Pool) -> bool {
+        let scores = self.scorer.score(&mut self.features, candidates);
+        let mut changed = false;
+        for (candidate, score) in candidates.iter().zip(&scores) {
+            if score.is_finite() && pool.wants(*score) && !self.history.knows(candidate) {
+                changed |= pool.offer(candidate, *score);
+            }
+        }
+        changed
+    }
+
+    /// Rounded candidates that all sketches' descents meet.
+    fn descend(&mut self) -> Vec<Candidate> {
+        let relaxations: Vec<Relaxation<'_>> = self.space.sketches.iter().map(Relaxation::new).collect();
+        let mut seeds = Vec::new();
+        let mut met = Vec::new();
+        for (sketch, relaxation) in relaxations.iter().enumerate() {
+            let (points, drawn) = start(
+                sketch,
+                relaxation,
+                &self.space,
+                &self.history,
+                &self.scorer,
+                &mut self.features,
+                &self.params,
+                &mut self.rng,
+            );
+            seeds.push(points);
+            met.extend(drawn);
+        }
+        let groups: Vec<Group<'_>> = seeds
+            .into_iter()
+            .enumerate()
+            .map(|(sketch, points)| Group {
+                sketch,
+                relaxation: &relaxations[sketch],
+                program: &self.programs[sketch],
+                points,
+            })
+            .collect();
+        let points = self.params.seeds.max(1) * groups.len().max(1);
+        let steps = (self.params.gradients / points).clamp(MIN_STEPS, self.params.steps.max(MIN_STEPS));
+        let found = self.scorer.with(|scorer| descend(groups, steps, scorer, &self.params.descent));
+        met.extend(found.into_iter().flatten());
+        let mut seen = HashSet::new();
+        met.retain(|c| seen.insert(c.clone()));
+        met
+    }
+
+    /// Candidates one step of one knob away from the best.
+    fn neighbours(&self, pool: &Pool) -> Vec<Candidate> {
+        let mut out = Vec::new();
+        let mut seen = HashSet::new();
+        for scored in pool.clone().into_best().into_iter().take(POLISHED) {
+            let sketch = &self.space.sketches[scored.candidate.sketch];
+            for (k, knob) in sketch.knobs.iter().enumerate() {
+                let Ok(at) = knob.domain.binary_search(&scored.candidate.values[k]) else { continue };
+                for to in [at.checked_sub(1), Some(at + 1)].into_iter().flatten() {
+                    let Some(value) = knob.domain.get(to) else { continue };
+                    let mut next = scored.candidate.clone();
+                    next.values[k] = *value;
+                    if sketch.satisfies(&next.values) && seen.insert(next.clone()) {
+                        out.push(next);
+                    }
+                }
+            }
+        }
+        out
+    }
+}
+
+/// The smooth formulas of a sketch.
+pub fn smooth_program(
+    sketch: &Sketch,
+    target: &Target,
+    options: SmoothOptions,
+) -> Result<SmoothProgram, FeatureError> {
+    let relaxed = Relaxation::new(sketch);
+    let (symbols, ranges, limits) = (relaxed.symbols(), relaxed.ranges(), relaxed.constraints());
+    SmoothProgram::new(&sketch.nest, &symbols, &ranges, &limits, target, options)
+}
+
+/// Compiles the formulas of all sketches, on several threads.
+fn compile_all(
+    sketches: &[Sketch],
+    threads: usize,
+    compile: &(dyn Fn(&Sketch) -> Result<SmoothProgram, FeatureError> + Sync),
+) -> Result<Vec<SmoothProgram>, FeatureError> {
+    let threads = threads.clamp(1, sketches.len().max(1));
+    let share = |first: usize| -> Vec<(usize, Result<SmoothProgram, FeatureError>)> {
+        (first..sketches.len()).step_by(threads).map(|at| (at, compile(&sketches[at]))).collect()
+    };
+    let mut done = std::thread::scope(|scope| {
+        let share = &share;
+        let others: Vec<_> = (1..threads).map(|t| scope.spawn(move || share(t))).collect();
+        let mut done = share(0);
+        for other in others {
+            done.extend(other.join().unwrap_or_default());
+        }
+        done
+    });
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, program)| program).collect()
+}
+
+/// Where the points of a sketch start: near its fastest measured candidates, and at the best of random ones. The random
+/// candidates are returned too.
+#[allow(clippy::too_many_arguments)]
+fn start(
+    sketch: usize,
+    relaxation: &Relaxation<'_>,
+    space: &Space,
+    history: &History,
+    scorer: &SharedScorer,
+    features: &mut SpaceFeatures,
+    params: &FelixParams,
+    rng: &mut Rng,
+) -> (Vec<f64>, Vec<Candidate>) {
+    let count = params.seeds.max(1);
+    let mut points = Vec::new();
+    let near = (count as f64 * params.measured) as usize;
+    let best = history.best(near * 4);
+    let fastest: Vec<&Sample> = best.into_iter().filter(|s| s.candidate.sketch == sketch).take(near).collect();
+    for sample in &fastest {
+        points.extend(relaxation.shaken(&relaxation.point(&sample.candidate.values), 0.2, rng));
+    }
+    let wanted = count - fastest.len();
+    let drawn: Vec<Candidate> =
+        (0..wanted * params.draws.max(1)).map(|_| space.sample_in(sketch, rng)).collect();
+    let scores = scorer.score(features, &drawn);
+    let mut order: Vec<usize> = (0..drawn.len()).collect();
+    order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+    order.truncate(wanted);
+    for at in &order {
+        points.extend(relaxation.point(&drawn[*at].values));
+    }
+    let kept = order.into_iter().map(|at| drawn[at].clone()).collect();
+    (points, kept)
+}
+
+impl Strategy for Felix {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn ask(&mut self, n: usize) -> Vec<Candidate> {
+        let mut out = Vec::new();
+        while out.len() < n {
+            if self.queue.is_empty() {
+                self.plan();
+            }
+            match self.queue.pop_front() {
+                Some(candidate) => out.push(candidate),
+                None => break,
+            }
+        }
+        out
+    }
+
+    fn tell(&mut self, samples: &[Sample]) {
+        self.history.tell(samples);
+        self.pending.extend_from_slice(samples);
+    }
+}
