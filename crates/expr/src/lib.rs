@@ -41,7 +41,7 @@ pub use lexer::{Lexer, ParseError, Position, Token};
 pub use linear::Affine;
 pub use node::{BinaryOp, Expr, Node, Ty, UnaryOp};
 pub use parse::parse_expr;
-pub use rewrite::{Rewriter, RewriteReport};
+pub use rewrite::{RewriteReport, Rewriter};
 pub use smooth::Smoother;
 pub use symbol::{Symbol, SymbolKind};
 pub use tape::{Scratch, Tape, TapeError};

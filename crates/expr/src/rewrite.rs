@@ -387,14 +387,7 @@ pub fn smooth_cost(node: &Node) -> f64 {
 impl Rewriter {
     /// Rewrites under known ranges of the symbols, which take whole values.
     pub fn new(ranges: Ranges) -> Rewriter {
-        Rewriter {
-            ranges,
-            whole: true,
-            rounds: 6,
-            growth: 5,
-            time: Duration::from_secs(1),
-            cost: plain_cost,
-        }
+        Rewriter { ranges, whole: true, rounds: 6, growth: 5, time: Duration::from_secs(1), cost: plain_cost }
     }
 
     /// Equal formulas that cost less together, or the ones given. Values agree wherever the symbols are in their ranges,
@@ -406,7 +399,8 @@ impl Rewriter {
         }
         symbols.sort();
         symbols.dedup();
-        let facts = symbols.iter().map(|s| Fact { interval: self.ranges.get(s), whole: self.whole }).collect();
+        let facts =
+            symbols.iter().map(|s| Fact { interval: self.ranges.get(s), whole: self.whole }).collect();
         let mut egraph = EGraph::new(Facts { symbols: facts });
         let mut ids = HashMap::new();
         let roots: Vec<Id> = formulas.iter().map(|e| insert(e, &symbols, &mut egraph, &mut ids)).collect();
@@ -419,7 +413,8 @@ impl Rewriter {
             .with_time_limit(self.time)
             .run(&rules);
         let mut extraction = Extraction::new(&runner.egraph, &symbols, self.cost);
-        let new: Vec<Expr> = roots.iter().map(|id| extraction.take(*id)).collect();
+        extraction.refine(&roots, self.cost);
+        let new = extraction.take_all(&roots);
         let old_cost = total(formulas, self.cost);
         let is_better = total(&new, self.cost) < old_cost;
         let out = if is_better { new } else { formulas.to_vec() };
@@ -480,13 +475,20 @@ fn insert(e: &Expr, symbols: &[Symbol], egraph: &mut EGraph<Term, Facts>, ids: &
 }
 
 /// Takes the cheapest expressions out of an e-graph.
+///
+/// What operands cost as trees gives an order of all classes; a node whose operands come earlier than its class can be
+/// chosen without making a cycle. Among those, choices are improved by sharing a class's cost between its users.
 struct Extraction<'a> {
     egraph: &'a EGraph<Term, Facts>,
     symbols: &'a [Symbol],
-    /// The cheapest node of each class, and its cost as a tree.
-    best: HashMap<Id, (f64, &'a Term)>,
-    taken: HashMap<Id, Expr>,
+    /// Every class with its nodes and their weights, and what it costs as a tree; cheaper ones first.
+    classes: Vec<(Id, f64, Vec<(f64, &'a Term)>)>,
+    /// The node chosen for each class.
+    chosen: HashMap<Id, &'a Term>,
 }
+
+/// Improvements of an extraction.
+const REFINEMENTS: usize = 5;
 
 /// The expression of a node whose operands are known.
 fn build(node: &Term, symbols: &[Symbol], operand: &dyn Fn(Id) -> Expr) -> Expr {
@@ -519,43 +521,102 @@ impl<'a> Extraction<'a> {
             Kind::Number(_) | Kind::Leaf(_) => 0.01,
             _ => cost(build(node, symbols, &|_| dummy.clone()).node()),
         };
-        let mut classes: Vec<(Id, Vec<(f64, &'a Term)>)> = egraph
+        let mut classes: Vec<(Id, f64, Vec<(f64, &'a Term)>)> = egraph
             .classes()
-            .map(|c| (c.id, c.nodes.iter().map(|n| (weight(n), n)).collect()))
+            .map(|c| (c.id, f64::INFINITY, c.nodes.iter().map(|n| (weight(n), n)).collect()))
             .collect();
         classes.sort_by_key(|c| c.0);
-        let mut best: HashMap<Id, (f64, &'a Term)> = HashMap::new();
-        loop {
-            let mut changed = false;
-            for (id, nodes) in &classes {
-                for (weight, node) in nodes {
-                    let mut sum = *weight;
-                    for child in node.children() {
-                        sum += best.get(child).map_or(f64::INFINITY, |b| b.0);
-                    }
+        let mut tree: HashMap<Id, f64> = HashMap::new();
+        let mut chosen = HashMap::new();
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for (id, best, nodes) in &mut classes {
+                for (weight, node) in nodes.iter() {
+                    let operands =
+                        node.children().iter().map(|c| tree.get(c).copied().unwrap_or(f64::INFINITY));
+                    let sum = weight + operands.sum::<f64>();
                     // Shared operands make sums astronomic; a class still costs more than its operands.
-                    if sum < best.get(id).map_or(f64::INFINITY, |b| b.0 * (1.0 - 1e-12)) {
-                        best.insert(*id, (sum, node));
+                    if sum < *best * (1.0 - 1e-12) {
+                        *best = sum;
+                        tree.insert(*id, sum);
+                        chosen.insert(*id, *node);
                         changed = true;
                     }
                 }
             }
-            if !changed {
-                break;
-            }
         }
-        Extraction { egraph, symbols, best, taken: HashMap::new() }
+        classes.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+        Extraction { egraph, symbols, classes, chosen }
     }
 
-    fn take(&mut self, id: Id) -> Expr {
+    /// Chooses anew with the cost of every class shared between the users it has now, as often as that helps.
+    fn refine(&mut self, roots: &[Id], cost: fn(&Node) -> f64) {
+        let rank: HashMap<Id, usize> = self.classes.iter().enumerate().map(|(k, c)| (c.0, k)).collect();
+        let mut best = total(&self.take_all(roots), cost);
+        for _ in 0..REFINEMENTS {
+            let users = self.users(roots);
+            let mut shared: HashMap<Id, f64> = HashMap::new();
+            let mut chosen = HashMap::new();
+            for (k, (id, _, nodes)) in self.classes.iter().enumerate() {
+                let mut least = f64::INFINITY;
+                for (weight, node) in nodes {
+                    if node.children().iter().any(|c| rank[c] >= k) {
+                        continue;
+                    }
+                    let sum = weight + node.children().iter().map(|c| shared[c]).sum::<f64>();
+                    if sum < least {
+                        least = sum;
+                        chosen.insert(*id, *node);
+                    }
+                }
+                let count = users.get(id).copied().unwrap_or(0).max(1);
+                shared.insert(*id, least / f64::from(count));
+            }
+            let before = std::mem::replace(&mut self.chosen, chosen);
+            let now = total(&self.take_all(roots), cost);
+            if now >= best {
+                self.chosen = before;
+                break;
+            }
+            best = now;
+        }
+    }
+
+    /// How many chosen nodes below the roots use each class.
+    fn users(&self, roots: &[Id]) -> HashMap<Id, u32> {
+        let mut count: HashMap<Id, u32> = HashMap::new();
+        let mut stack: Vec<Id> = Vec::new();
+        let visit = |id: Id, count: &mut HashMap<Id, u32>, stack: &mut Vec<Id>| {
+            let seen = count.entry(id).or_insert(0);
+            *seen += 1;
+            if *seen == 1 {
+                stack.push(id);
+            }
+        };
+        roots.iter().for_each(|r| visit(self.egraph.find(*r), &mut count, &mut stack));
+        while let Some(id) = stack.pop() {
+            let Some(node) = self.chosen.get(&id) else { continue };
+            node.children().iter().for_each(|c| visit(*c, &mut count, &mut stack));
+        }
+        count
+    }
+
+    fn take_all(&self, roots: &[Id]) -> Vec<Expr> {
+        let mut taken = HashMap::new();
+        roots.iter().map(|id| self.take(*id, &mut taken)).collect()
+    }
+
+    fn take(&self, id: Id, taken: &mut HashMap<Id, Expr>) -> Expr {
         let id = self.egraph.find(id);
-        if let Some(done) = self.taken.get(&id) {
+        if let Some(done) = taken.get(&id) {
             return done.clone();
         }
-        let Some((_, node)) = self.best.get(&id).copied() else { return Expr::real(f64::NAN) };
-        let operands: HashMap<Id, Expr> = node.children().iter().map(|c| (*c, self.take(*c))).collect();
+        let Some(node) = self.chosen.get(&id) else { return Expr::real(f64::NAN) };
+        let operands: HashMap<Id, Expr> =
+            node.children().iter().map(|c| (*c, self.take(*c, taken))).collect();
         let out = build(node, self.symbols, &|c| operands[&c].clone());
-        self.taken.insert(id, out.clone());
+        taken.insert(id, out.clone());
         out
     }
 }

@@ -65,12 +65,7 @@ pub struct Rule {
     pub when: &'static [Condition],
 }
 
-const fn rule(
-    name: &'static str,
-    from: &'static str,
-    to: &'static str,
-    when: &'static [Condition],
-) -> Rule {
+const fn rule(name: &'static str, from: &'static str, to: &'static str, when: &'static [Condition]) -> Rule {
     Rule { name, from, to, when }
 }
 

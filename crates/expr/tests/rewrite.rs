@@ -114,7 +114,10 @@ fn what_feature_formulas_repeat_is_found() {
         ("max(ceildiv(56, $t), 1) * 1.0", "ceildiv(56, $t)"),
         ("min(min($t, 56) * 1.0 + -1.0 + 1.0, min($t, 56) * 1.0)", "$t"),
         ("log($t * 1.0) + log($u * 1.0)", "log($t * $u)"),
-        ("select(1.0 < $t * 1.0, select(1.0 < $t * 1.0, $u * 2.0, 3.0), 4.0)", "select(1.0 < $t, $u * 2.0, 4.0)"),
+        (
+            "select(1.0 < $t * 1.0, select(1.0 < $t * 1.0, $u * 2.0, 3.0), 4.0)",
+            "select(1.0 < $t, $u * 2.0, 4.0)",
+        ),
         ("ceildiv(ceildiv(56, $t), $u)", "ceildiv(56.0, $t * $u)"),
         ("($t * 3.0 + $t * $u * 1.0) / ($t * 1.0)", "$u + 3.0"),
     ] {

@@ -106,7 +106,9 @@ fn flags_counts_and_tiles_read_as_expected() {
         value(&smooth_tape(&e).1, &point, width)
     };
     // A loop of one iteration is told from one of two, even when not narrow.
-    assert!(eval("select(1 < $k, 1.0, 0.0)", 1.0, 0.2) < 0.1 && eval("select(1 < $k, 1.0, 0.0)", 2.0, 0.2) > 0.85);
+    assert!(
+        eval("select(1 < $k, 1.0, 0.0)", 1.0, 0.2) < 0.1 && eval("select(1 < $k, 1.0, 0.0)", 2.0, 0.2) > 0.85
+    );
     // Exact multiples are exact at any width; otherwise wide is the real quotient and narrow the ceiling.
     assert!((eval("ceildiv(56, $k)", 7.0, 0.7) - 8.0).abs() < 1e-2);
     assert!((eval("ceildiv(56, $k)", 10.0, 1.0) - 5.6).abs() < 1e-2);

@@ -97,32 +97,44 @@ impl SmoothProgram {
                 }
             }
         }
-        let exact: Vec<Expr> = outputs.iter().map(|e| e.simplify(ranges)).collect();
         let tape_of = |formulas: &[Expr], inputs: &[Symbol]| {
             Tape::new(formulas, inputs).map_err(|e| FeatureError::of(nest, e))
         };
-        let mut report = SmoothReport { exact: tape_of(&outputs, knobs)?.steps(), ..SmoothReport::default() };
-        let formulas = if options.rewrites {
-            let (new, did) = Rewriter { cost: smooth_cost, ..Rewriter::new(ranges.clone()) }.rewrite(&exact);
-            report.rewriting = Some(did);
-            new
-        } else {
-            outputs
-        };
-        report.rewritten = tape_of(&formulas, knobs)?.steps();
         let width = Symbol::var(WIDTH);
         let mut inputs = knobs.to_vec();
         inputs.push(width.clone());
         let mut smoother = Smoother::new(ranges.clone(), &width);
-        let mut smooth: Vec<Expr> = formulas.iter().map(|e| smoother.smooth(e)).collect();
-        let mut violations: Vec<Expr> =
-            constraints.iter().map(|(left, right)| smoother.violation(left, right)).collect();
+        let mut smoothed =
+            |formulas: &[Expr]| -> Vec<Expr> { formulas.iter().map(|e| smoother.smooth(e)).collect() };
+        let mut report = SmoothReport { exact: tape_of(&outputs, knobs)?.steps(), ..SmoothReport::default() };
+        let mut smooth = smoothed(&outputs);
+        report.rewritten = report.exact;
         if options.rewrites {
-            // The width is a number between 0 and 1; knobs are real numbers now.
+            let simple: Vec<Expr> = outputs.iter().map(|e| e.simplify(ranges)).collect();
+            let exact = Rewriter { cost: smooth_cost, ..Rewriter::new(ranges.clone()) };
+            let (new, did) = exact.rewrite(&simple);
+            report.rewritten = tape_of(&new, knobs)?.steps();
+            report.rewriting = Some(did);
+            // Knobs are real numbers now. Fewer exact operators may be more smooth ones: the shortest form is kept.
             let real = Rewriter { whole: false, ..Rewriter::new(ranges.clone()) };
-            smooth = real.rewrite(&smooth).0;
-            violations = real.rewrite(&violations).0;
+            let mut least = tape_of(&smooth, &inputs)?.steps();
+            let mut consider = |formulas: Vec<Expr>| -> Result<(), FeatureError> {
+                let steps = tape_of(&formulas, &inputs)?.steps();
+                if steps < least {
+                    (least, smooth) = (steps, formulas);
+                }
+                Ok(())
+            };
+            for formulas in [simple, new] {
+                consider(smoothed(&formulas))?;
+            }
+            let again = real.rewrite(&smooth).0;
+            if tape_of(&again, &inputs)?.steps() < least {
+                smooth = again;
+            }
         }
+        let violations: Vec<Expr> =
+            constraints.iter().map(|(left, right)| smoother.violation(left, right)).collect();
         let tape = tape_of(&smooth, &inputs)?;
         report.smooth = tape.steps();
         let penalties = tape_of(&violations, &inputs)?;
@@ -183,7 +195,9 @@ impl SmoothProgram {
         let mut seed = |range: Range<usize>, values: &[f64], seeds: &mut [f64]| {
             features.resize(range.len() * size, 0.0);
             slopes.resize(range.len() * size, 0.0);
-            for (matrix, values) in features.chunks_exact_mut(size.max(1)).zip(values.chunks_exact(outputs.max(1))) {
+            for (matrix, values) in
+                features.chunks_exact_mut(size.max(1)).zip(values.chunks_exact(outputs.max(1)))
+            {
                 matrix.copy_from_slice(&self.template);
                 for (from, to) in &self.moves {
                     matrix[*to as usize] = values[*from as usize] as f32;
@@ -191,7 +205,9 @@ impl SmoothProgram {
             }
             score(range, features, slopes);
             seeds.fill(0.0);
-            for (slopes, seeds) in slopes.chunks_exact(size.max(1)).zip(seeds.chunks_exact_mut(outputs.max(1))) {
+            for (slopes, seeds) in
+                slopes.chunks_exact(size.max(1)).zip(seeds.chunks_exact_mut(outputs.max(1)))
+            {
                 for (from, to) in &self.moves {
                     seeds[*from as usize] += f64::from(slopes[*to as usize]);
                 }
@@ -224,8 +240,9 @@ impl SmoothProgram {
             if outputs == 0 {
                 return;
             }
-            for (penalty, (values, seeds)) in
-                penalty[range].iter_mut().zip(values.chunks_exact(outputs).zip(seeds.chunks_exact_mut(outputs)))
+            for (penalty, (values, seeds)) in penalty[range]
+                .iter_mut()
+                .zip(values.chunks_exact(outputs).zip(seeds.chunks_exact_mut(outputs)))
             {
                 for (v, s) in values.iter().zip(seeds) {
                     let over = v.max(0.0);

@@ -71,7 +71,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                         let (mut scratch, mut grad) = (SmoothScratch::default(), vec![0.0; points.len()]);
                         for _ in 0..repeats {
                             if features_only {
-                                let mut ones = |_: std::ops::Range<usize>, _: &[f32], slopes: &mut [f32]| slopes.fill(1.0);
+                                let mut ones = |_: std::ops::Range<usize>, _: &[f32], slopes: &mut [f32]| {
+                                    slopes.fill(1.0)
+                                };
                                 program.gradient(&points, n, 0.2, &mut ones, &mut grad, &mut scratch);
                             } else {
                                 score_gradient(program, &points, n, 0.2, model, &mut grad, &mut scratch);

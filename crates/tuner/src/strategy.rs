@@ -11,9 +11,9 @@ use talweg_features::FeatureError;
 use talweg_ir::Dag;
 use talweg_search::felix::hidden::HiddenUnits;
 use talweg_search::{
-    Annealing, AnnealingParams, Evolutionary, EvolutionaryParams, Features, Felix, FelixParams, Genetic, GeneticParams, Grid,
-    ModelScorer, Random, RandomScorer, Sample, Scorer, SharedModel, SharedScorer, SpaceDomain, SpaceFeatures, Strategy,
-    TrainingSet,
+    Annealing, AnnealingParams, Evolutionary, EvolutionaryParams, Features, Felix, FelixParams, Genetic,
+    GeneticParams, Grid, ModelScorer, Random, RandomScorer, Sample, Scorer, SharedModel, SharedScorer,
+    SpaceDomain, SpaceFeatures, Strategy, TrainingSet,
 };
 use talweg_space::Space;
 use talweg_target::Target;
@@ -168,7 +168,14 @@ impl Ingredients<'_> {
             StrategyKind::Grid => return plain(Box::new(Grid::new(domain))),
             StrategyKind::Felix => {
                 let scorer = SharedScorer::new(Box::new(HiddenUnits::new(FELIX_UNITS, FELIX_NEEDED, seed)));
-                return plain(Box::new(Felix::new(space, target, scorer, task, FelixParams::default(), seed)?));
+                return plain(Box::new(Felix::new(
+                    space,
+                    target,
+                    scorer,
+                    task,
+                    FelixParams::default(),
+                    seed,
+                )?));
             }
             StrategyKind::Ansor if self.model.is_none() => {
                 let model = self.shared.clone();

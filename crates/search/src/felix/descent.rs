@@ -30,7 +30,14 @@ pub struct DescentParams {
 
 impl Default for DescentParams {
     fn default() -> DescentParams {
-        DescentParams { rate: (0.25, 0.03), width: (0.5, 0.05), penalty: 5.0, every: 6, neat: true, threads: 2 }
+        DescentParams {
+            rate: (0.25, 0.03),
+            width: (0.5, 0.05),
+            penalty: 5.0,
+            every: 6,
+            neat: true,
+            threads: 2,
+        }
     }
 }
 

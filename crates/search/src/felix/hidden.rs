@@ -156,7 +156,18 @@ fn multiply_avx2(x: &[f32], weights: &[f32], out: &mut [f32]) {
 #[inline(always)]
 fn multiply_any(x: &[f32], weights: &[f32], out: &mut [f32]) {
     let width = out.len().max(1);
-    for (x, row) in x.iter().zip(weights.chunks_exact(width)) {
+    // Four rows at a time, so that sums are loaded and stored less often.
+    let (fours, rest) = x.as_chunks::<4>();
+    let mut rows = weights.chunks_exact(4 * width);
+    for (x, four) in fours.iter().zip(&mut rows) {
+        let (a, four) = four.split_at(width);
+        let (b, four) = four.split_at(width);
+        let (c, d) = four.split_at(width);
+        for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *o += (x[0] * a + x[1] * b) + (x[2] * c + x[3] * d);
+        }
+    }
+    for (x, row) in rest.iter().zip(rows.remainder().chunks_exact(width)) {
         out.iter_mut().zip(row).for_each(|(o, w)| *o += x * w);
     }
 }

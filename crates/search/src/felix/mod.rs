@@ -76,6 +76,8 @@ impl Default for FelixParams {
 
 /// Candidates that are polished.
 const POLISHED: usize = 48;
+/// How far from a measured candidate a seed starts, in logarithms.
+const SHAKE: f64 = 0.2;
 /// Steps of a descent, at least.
 const MIN_STEPS: usize = 12;
 
@@ -171,20 +173,12 @@ impl Felix {
 
     /// Rounded candidates that all sketches' descents meet.
     fn descend(&mut self) -> Vec<Candidate> {
-        let relaxations: Vec<Relaxation<'_>> = self.space.sketches.iter().map(Relaxation::new).collect();
+        let space = self.space.clone();
+        let relaxations: Vec<Relaxation<'_>> = space.sketches.iter().map(Relaxation::new).collect();
         let mut seeds = Vec::new();
         let mut met = Vec::new();
         for (sketch, relaxation) in relaxations.iter().enumerate() {
-            let (points, drawn) = start(
-                sketch,
-                relaxation,
-                &self.space,
-                &self.history,
-                &self.scorer,
-                &mut self.features,
-                &self.params,
-                &mut self.rng,
-            );
+            let (points, drawn) = self.start(sketch, relaxation);
             seeds.push(points);
             met.extend(drawn);
         }
@@ -205,6 +199,29 @@ impl Felix {
         let mut seen = HashSet::new();
         met.retain(|c| seen.insert(c.clone()));
         met
+    }
+
+    /// Where the points of a sketch start: near its fastest measured candidates, and at the best of random ones. These
+    /// random candidates are returned too.
+    fn start(&mut self, sketch: usize, relaxation: &Relaxation<'_>) -> (Vec<f64>, Vec<Candidate>) {
+        let count = self.params.seeds.max(1);
+        let near = (count as f64 * self.params.measured) as usize;
+        let best = self.history.best(near * 4);
+        let fastest = best.into_iter().filter(|s| s.candidate.sketch == sketch).take(near);
+        let mut points = Vec::new();
+        for sample in fastest {
+            let from = relaxation.point(&sample.candidate.values);
+            points.push(relaxation.shaken(&from, SHAKE, &mut self.rng));
+        }
+        let wanted = count - points.len();
+        let draws = wanted * self.params.draws.max(1);
+        let drawn: Vec<Candidate> = (0..draws).map(|_| self.space.sample_in(sketch, &mut self.rng)).collect();
+        let scores = self.scorer.score(&mut self.features, &drawn);
+        let mut order: Vec<usize> = (0..drawn.len()).collect();
+        order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+        order.truncate(wanted);
+        points.extend(order.iter().map(|at| relaxation.point(&drawn[*at].values)));
+        (points.concat(), order.into_iter().map(|at| drawn[at].clone()).collect())
     }
 
     /// Candidates one step of one knob away from the best.
@@ -261,41 +278,6 @@ fn compile_all(
     });
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, program)| program).collect()
-}
-
-/// Where the points of a sketch start: near its fastest measured candidates, and at the best of random ones. The random
-/// candidates are returned too.
-#[allow(clippy::too_many_arguments)]
-fn start(
-    sketch: usize,
-    relaxation: &Relaxation<'_>,
-    space: &Space,
-    history: &History,
-    scorer: &SharedScorer,
-    features: &mut SpaceFeatures,
-    params: &FelixParams,
-    rng: &mut Rng,
-) -> (Vec<f64>, Vec<Candidate>) {
-    let count = params.seeds.max(1);
-    let mut points = Vec::new();
-    let near = (count as f64 * params.measured) as usize;
-    let best = history.best(near * 4);
-    let fastest: Vec<&Sample> = best.into_iter().filter(|s| s.candidate.sketch == sketch).take(near).collect();
-    for sample in &fastest {
-        points.extend(relaxation.shaken(&relaxation.point(&sample.candidate.values), 0.2, rng));
-    }
-    let wanted = count - fastest.len();
-    let drawn: Vec<Candidate> =
-        (0..wanted * params.draws.max(1)).map(|_| space.sample_in(sketch, rng)).collect();
-    let scores = scorer.score(features, &drawn);
-    let mut order: Vec<usize> = (0..drawn.len()).collect();
-    order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
-    order.truncate(wanted);
-    for at in &order {
-        points.extend(relaxation.point(&drawn[*at].values));
-    }
-    let kept = order.into_iter().map(|at| drawn[at].clone()).collect();
-    (points, kept)
 }
 
 impl Strategy for Felix {
