@@ -14,15 +14,16 @@
 //! | `min(a, b)` | `L + (p + q - sqrt((p - q)^2 + p q w^2 / 4)) / 2` with `p = a - L`, `q = b - L` above a common bound `L` |
 //! | `max(a, b)` | the same with `+ sqrt` |
 //! | `ceildiv(a, b)` | `q + (1 - w) (t^2 (3 - 2 t) - f)` with `q = a / b`, `f = q % 1`, `t = min(f / w, 1)` |
-//! | `a // b`, `a % b` | the ceiling mirrored; `a - b (a // b)` |
+//! | `a // b`, `a % b` | `q - r` and `b r` with `r = f S(f) S(1 - f)`, where `S(x) = t^2 (3 - 2 t)`, `t = min(x / w, 1)` |
 //! | `abs(a)` | `sqrt(a^2 + (w / 4)^2)` when the sign is unknown |
 //!
 //! The gap `g` is one half between whole numbers, so that equal ones are told apart from neighbours and not blended; it
-//! is 0 otherwise. Rounded quotients are exact at exact multiples whatever the width, the real quotient at width 1.
-//! Everything tends to the exact value at whole numbers when the width tends to 0.
+//! is 0 otherwise. Rounded quotients are exact at exact multiples whatever the width; a ceiling is the real quotient at width 1.
+//! Everything tends to the exact value at whole numbers when the width tends to 0, except where something is rounded
+//! that is smoothed itself: an exact multiple moved by a trifle is rounded as if it were none.
 //!
-//! Interval bounds of the exact expression hold for the smooth one too, but for rounding at the ends, so logarithms and
-//! divisions are guarded only where the exact operand may be zero or negative.
+//! Interval bounds of the exact expression hold for the smooth one too, but for trifles at the ends, so logarithms and
+//! divisions are guarded smoothly only where the exact operand may be zero or negative.
 
 use std::collections::HashMap;
 
@@ -185,7 +186,20 @@ impl Smoother {
     /// The smooth form, guarded where the exact one may not be positive.
     fn positive(&mut self, e: &Expr) -> Expr {
         let value = self.smooth(e);
-        if self.bounds(e).lo >= GUARD { value } else { guarded(&value) }
+        let least = self.bounds(e).lo;
+        self.above(value, least, e)
+    }
+
+    /// A value that is meant to be at least `least`. What smoothing did not touch is; the rest is held where it belongs,
+    /// without a kink inside its range.
+    fn above(&self, value: Expr, least: f64, exact: &Expr) -> Expr {
+        if least < GUARD {
+            guarded(&value)
+        } else if value == *exact || value.height() == 0 {
+            value
+        } else {
+            value.max(num(0.5 * least))
+        }
     }
 
     fn unary(&mut self, op: UnaryOp, a: &Expr) -> Expr {
@@ -220,8 +234,10 @@ impl Smoother {
         if let Some(known) = smooth.log1p {
             return known;
         }
+        let least = self.bounds(x).lo + 1.0;
         let sum = add(&smooth.value, &num(1.0));
-        if self.bounds(x).lo > GUARD - 1.0 { log(&sum) } else { log(&guarded(&sum)) }
+        let exact = if smooth.value == *x { sum.clone() } else { x.clone() };
+        log(&self.above(sum, least, &exact))
     }
 
     fn select(&mut self, c: &Expr, a: &Expr, b: &Expr) -> Smooth {
@@ -264,12 +280,9 @@ impl Smoother {
                 let a = self.positive(a);
                 Expr::binary(op, a, self.smooth(b))
             }
-            BinaryOp::FloorDiv | BinaryOp::CeilDiv => self.rounded(op, a, b),
-            BinaryOp::Mod => {
-                let floor = self.rounded(BinaryOp::FloorDiv, a, b);
-                let (a, b) = (self.smooth(a), self.smooth(b));
-                sub(&a, &mul(&b, &floor))
-            }
+            BinaryOp::CeilDiv => self.ceiling(a, b),
+            BinaryOp::FloorDiv => self.floor(a, b),
+            BinaryOp::Mod => self.modulus(a, b),
             BinaryOp::Min | BinaryOp::Max => self.extreme(op, a, b),
             BinaryOp::Lt => self.less(a, b, -0.5),
             BinaryOp::Le => self.less(a, b, 0.5),
@@ -315,24 +328,25 @@ impl Smoother {
 
     fn extreme(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Expr {
         let (x, y) = (self.bounds(a), self.bounds(b));
-        let (low, high) = if op == BinaryOp::Min { (a, b) } else { (b, a) };
-        if self.bounds(low).hi <= self.bounds(high).lo {
-            return self.smooth(low);
-        } else if self.bounds(high).hi <= self.bounds(low).lo {
-            return self.smooth(high);
+        let is_min = op == BinaryOp::Min;
+        if x.hi <= y.lo {
+            return self.smooth(if is_min { a } else { b });
+        } else if y.hi <= x.lo {
+            return self.smooth(if is_min { b } else { a });
         }
         let (p, q) = (self.smooth(a), self.smooth(b));
         if p == q {
             return p;
         }
-        let sign = if op == BinaryOp::Min { -1.0 } else { 1.0 };
+        let sign = if is_min { -1.0 } else { 1.0 };
         // Above a common bound the width is relative; without one it is absolute. The bound is lowered a little, because
         // smooth operands may fall short of it by a trifle.
         let bound = x.lo.min(y.lo);
         let quarter = mul(&self.square, &num(0.25));
         let spread = if bound.is_finite() {
             let bound = bound - 0.02 * bound.abs().max(1.0);
-            mul(&mul(&add(&p, &num(-bound)), &add(&q, &num(-bound))), &quarter)
+            let product = mul(&add(&p, &num(-bound)), &add(&q, &num(-bound)));
+            mul(&Expr::unary(UnaryOp::Abs, product), &quarter)
         } else {
             quarter
         };
@@ -341,28 +355,59 @@ impl Smoother {
         mul(&add(&add(&p, &q), &mul(&root, &num(sign))), &num(0.5))
     }
 
-    /// Quotients rounded up or down.
-    fn rounded(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Expr {
-        let exact = Expr::binary(op, a.clone(), b.clone());
-        let bounds = self.bounds(&exact);
-        if bounds.lo == bounds.hi {
-            return num(bounds.lo);
+    /// A constant where the bounds leave one value only.
+    fn decided(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Option<Expr> {
+        let bounds = self.bounds(&Expr::binary(op, a.clone(), b.clone()));
+        (bounds.lo == bounds.hi).then(|| num(bounds.lo))
+    }
+
+    /// From 0 to 1 while `x` goes from 0 to the width, level before and after.
+    fn step(&self, x: &Expr) -> Expr {
+        let t = mul(x, &self.inverse).min(num(1.0));
+        mul(&mul(&t, &t), &add(&mul(&t, &num(-2.0)), &num(3.0)))
+    }
+
+    fn ceiling(&mut self, a: &Expr, b: &Expr) -> Expr {
+        if let Some(known) = self.decided(BinaryOp::CeilDiv, a, b) {
+            return known;
         }
         let quotient = self.smooth(a).div(&self.positive(b));
-        let sign = if op == BinaryOp::CeilDiv { 1.0 } else { -1.0 };
-        let fraction = Expr::binary(BinaryOp::Mod, mul(&quotient, &num(sign)), num(1.0));
-        let t = mul(&fraction, &self.inverse).min(num(1.0));
-        let step = mul(&mul(&t, &t), &add(&mul(&t, &num(-2.0)), &num(3.0)));
-        let jump = mul(&mul(&self.rest, &sub(&step, &fraction)), &num(sign));
+        let fraction = Expr::binary(BinaryOp::Mod, quotient.clone(), num(1.0));
+        let jump = mul(&self.rest, &sub(&self.step(&fraction), &fraction));
         let out = add(&quotient, &jump);
         // A ceiling is at least the ceiling of the smallest quotient, which the real quotient is not.
+        let bound = self.bounds(&Expr::binary(BinaryOp::CeilDiv, a.clone(), b.clone())).lo;
         let least = self.bounds(&Expr::binary(BinaryOp::Div, a.clone(), b.clone())).lo;
-        if op == BinaryOp::CeilDiv && bounds.lo.is_finite() && bounds.lo > least {
-            let x = add(&out, &num(-bounds.lo));
+        if bound.is_finite() && bound > least {
+            let x = add(&out, &num(-bound));
             let root = sqrt(&add(&mul(&x, &x), &mul(&self.square, &num(1.0 / 256.0))));
-            return add(&mul(&add(&x, &root), &num(0.5)), &num(bounds.lo));
+            return add(&mul(&add(&x, &root), &num(0.5)), &num(bound));
         }
         out
+    }
+
+    /// The quotient, and what rounding down takes off it: between 0 and its fraction.
+    fn remainder(&mut self, a: &Expr, b: &Expr) -> (Expr, Expr) {
+        let quotient = self.smooth(a).div(&self.positive(b));
+        let fraction = Expr::binary(BinaryOp::Mod, quotient.clone(), num(1.0));
+        let ends = mul(&self.step(&fraction), &self.step(&sub(&num(1.0), &fraction)));
+        (quotient, mul(&fraction, &ends))
+    }
+
+    fn floor(&mut self, a: &Expr, b: &Expr) -> Expr {
+        if let Some(known) = self.decided(BinaryOp::FloorDiv, a, b) {
+            return known;
+        }
+        let (quotient, taken) = self.remainder(a, b);
+        sub(&quotient, &taken)
+    }
+
+    fn modulus(&mut self, a: &Expr, b: &Expr) -> Expr {
+        if let Some(known) = self.decided(BinaryOp::Mod, a, b) {
+            return known;
+        }
+        let taken = self.remainder(a, b).1;
+        mul(&self.smooth(b), &taken)
     }
 
     /// The width, as the smooth formulas use it.

@@ -43,6 +43,9 @@ proptest! {
         width in prop::sample::select(vec![1.0, 0.5, 0.2]),
     ) {
         let e = raw.build();
+        if divides_by_few(&e) {
+            return Ok(());
+        }
         let (smooth, tape) = smooth_tape(&e);
         let mut at = point.clone();
         at.push(width);
@@ -76,8 +79,8 @@ proptest! {
         let (_, tape) = smooth_tape(&e);
         let reals: Vec<f64> = point.iter().map(|v| *v as f64).collect();
         let found = value(&tape, &reals, 1e-7);
-        // Guards of zero divisors and nested rounding of large numbers aside.
-        if want.abs() < 1000 && !divides_by_few(&e) {
+        // What is rounded must be exact to begin with: a multiple that smoothing has moved a little is none any more.
+        if want.abs() < 1000 && !divides_by_few(&e) && !rounds_smooth_parts(&e) {
             prop_assert!((found - want as f64).abs() < 0.05 * (1.0 + want.abs() as f64), "{e} at {point:?}: {found}, not {want}");
         }
     }
@@ -93,6 +96,21 @@ fn divides_by_few(e: &Expr) -> bool {
             (divides && b.bounds(&ranges()).lo < 1.0) || divides_by_few(a) || divides_by_few(b)
         }
         Node::Select(c, a, b) => divides_by_few(c) || divides_by_few(a) || divides_by_few(b),
+        _ => false,
+    }
+}
+
+/// Whether something is rounded that smoothing changes.
+fn rounds_smooth_parts(e: &Expr) -> bool {
+    use talweg_expr::{BinaryOp, Node};
+    match e.node() {
+        Node::Unary(_, a) => rounds_smooth_parts(a),
+        Node::Binary(op, a, b) => {
+            let rounds = matches!(op, BinaryOp::FloorDiv | BinaryOp::CeilDiv | BinaryOp::Mod);
+            let smooths = |e: &Expr| Smoother::new(ranges(), &width()).smooth(e).mentions(&width());
+            (rounds && (smooths(a) || smooths(b))) || rounds_smooth_parts(a) || rounds_smooth_parts(b)
+        }
+        Node::Select(c, a, b) => rounds_smooth_parts(c) || rounds_smooth_parts(a) || rounds_smooth_parts(b),
         _ => false,
     }
 }
