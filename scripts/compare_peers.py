@@ -150,11 +150,8 @@ def median_us(run):
     return statistics.median(samples) / 1e3
 
 
-def talweg_us(binary, spec, schedule, threads):
-    """The median time that talweg reports for its own kernel."""
-    command = [str(binary), "op", spec, "--json", "--threads", str(threads)]
-    if schedule:
-        command += ["--schedule", schedule]
+def talweg_us(command):
+    """The median time that a `talweg op --json` reports for its own kernel."""
     result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if result.returncode != 0:
         sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")
@@ -164,16 +161,18 @@ def talweg_us(binary, spec, schedule, threads):
         sys.exit(f"error: {' '.join(command)} printed no object with median_us: {error!r}\n{result.stdout[:500]}")
 
 
-def compare(op, options):
-    """Measures one operator; returns what `--json` prints for it."""
+def compare(op, options, talweg_command=None):
+    """Measures one operator, talweg by the given command if any; returns what `--json` prints for it."""
     import peer_operators
 
     spec, _, schedule = op.partition("@")
     runners, failures = prepare(peer_operators.parse(spec), options.threads)
     timers = {name: lambda run=run: median_us(run) for name, run in runners.items()}
     if not options.no_talweg:
-        talweg = {"talweg": lambda: talweg_us(options.talweg, spec, schedule, options.threads)}
-        timers = talweg | timers
+        command = [str(options.talweg), "op", spec, "--json", "--threads", str(options.threads)]
+        if schedule:
+            command += ["--schedule", schedule]
+        timers = {"talweg": lambda: talweg_us(talweg_command or command)} | timers
 
     rounds = {name: [] for name in timers}
     for _ in range(options.rounds):

@@ -50,17 +50,20 @@ pub struct Cache<'c> {
     computed: HashMap<(Function, V<'c>), V<'c>>,
     /// Stores of the current basic block that nothing has read from memory since.
     unread: HashMap<TensorId, HashMap<LoadKey, InstructionValue<'c>>>,
+    /// Scalars of the current basic block in every lane, by number of lanes.
+    splats: HashMap<(V<'c>, u32), V<'c>>,
 }
 
 impl<'c> Cache<'c> {
     /// What stays known in the blocks that follow.
     pub fn snapshot(&self) -> Cache<'c> {
-        Cache { loads: self.loads.clone(), computed: self.computed.clone(), unread: HashMap::new() }
+        Cache { loads: self.loads.clone(), computed: self.computed.clone(), ..Cache::default() }
     }
 
     /// The current basic block ends.
     pub fn end_block(&mut self) {
         self.unread.clear();
+        self.splats.clear();
     }
 
     /// Memory is read here: stores that it may see have to stay.
@@ -114,6 +117,11 @@ impl<'c> Cache<'c> {
 
     pub fn computed(&self, function: Function, of: V<'c>) -> Option<V<'c>> {
         self.computed.get(&(function, of)).copied()
+    }
+
+    /// The scalar in every lane, as `make` makes it the first time.
+    pub fn splat(&mut self, of: V<'c>, lanes: u32, make: impl FnOnce() -> V<'c>) -> V<'c> {
+        *self.splats.entry((of, lanes)).or_insert_with(make)
     }
 
     pub fn compute(&mut self, function: Function, of: V<'c>, value: V<'c>) {

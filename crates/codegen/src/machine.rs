@@ -24,7 +24,7 @@ pub fn machine(isa: &Isa) -> Result<Rc<TargetMachine>, String> {
         let config = InitializationConfig::default();
         LlvmTarget::initialize_x86(&config);
         LlvmTarget::initialize_aarch64(&config);
-        set_scheduling();
+        set_options();
     });
     MACHINES.with_borrow_mut(|machines| {
         if let Some(m) = machines.get(isa) {
@@ -51,10 +51,14 @@ pub fn machine(isa: &Isa) -> Result<Rc<TargetMachine>, String> {
 /// Schedules instructions top-down, in the order they were emitted wherever that is as good. The usual order, bottom-up,
 /// hoists the loads of later iterations above the multiply-adds of earlier ones, so that register tiles that fill the
 /// register file spill.
-fn set_scheduling() {
-    let arguments = [c"talweg", c"-enable-misched=true", c"-misched-topdown"].map(|a| a.as_ptr());
+///
+/// Loop strength reduction is off: it was a third of the instructions LLVM ran for a convolution, and the addresses are
+/// emitted loop by loop already.
+fn set_options() {
+    let arguments =
+        [c"talweg", c"-enable-misched=true", c"-misched-topdown", c"-disable-lsr"].map(|a| a.as_ptr());
     // SAFETY: the pointers are of strings with an end that live forever; LLVM's options are only set here, once, before
-    // the first target machine is made, and both options exist in the LLVM this crate is built with.
+    // the first target machine is made, and all of them exist in the LLVM this crate is built with.
     unsafe {
         inkwell::llvm_sys::support::LLVMParseCommandLineOptions(
             arguments.len() as i32,

@@ -93,7 +93,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
             && let Value::Binary(talweg_ir::ArithOp::Mul, a, b) = value
         {
             let (a, b) = (self.eval(a)?, self.eval(b)?);
-            return Ok(self.o.fma(a, b, old));
+            return Ok(self.multiply_add(a, b, old));
         }
         let value = self.eval(value)?;
         self.arithmetic(reducer.op(), dtype, old, value)

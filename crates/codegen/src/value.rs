@@ -49,16 +49,27 @@ impl<'c, 'p> Emitter<'c, 'p> {
             if let Value::Binary(ArithOp::Mul, x, y) = a {
                 let (x, y, z) = (self.eval(x)?, self.eval(y)?, self.eval(b)?);
                 let z = if op == ArithOp::Sub { self.o.fneg(z) } else { z };
-                return Ok(self.o.fma(x, y, z));
+                return Ok(self.multiply_add(x, y, z));
             }
             if let Value::Binary(ArithOp::Mul, x, y) = b {
                 let (z, x, y) = (self.eval(a)?, self.eval(x)?, self.eval(y)?);
                 let x = if op == ArithOp::Sub { self.o.fneg(x) } else { x };
-                return Ok(self.o.fma(x, y, z));
+                return Ok(self.multiply_add(x, y, z));
             }
         }
         let (x, y) = (self.eval(a)?, self.eval(b)?);
         self.arithmetic(op, dtype, x, y)
+    }
+
+    /// `x * y + z`. Scalars are spread to lanes once in a block: a register tile uses each of them several times.
+    pub fn multiply_add(&mut self, x: V<'c>, y: V<'c>, z: V<'c>) -> V<'c> {
+        let n = lanes(x).max(lanes(y)).max(lanes(z));
+        let o = &self.o;
+        let [x, y, z] = [x, y, z].map(|v| match lanes(v) {
+            m if m == n => v,
+            _ => self.frame.cache.splat(v, n, || o.splat(v, n)),
+        });
+        o.fma(x, y, z)
     }
 
     fn select_value(&mut self, c: &'p Value, a: &'p Value, b: &'p Value) -> Emit<V<'c>> {

@@ -13,6 +13,7 @@
 //! | [`tree`] | one tree |
 //! | [`model`] | what a strategy sees: the [`CostModel`] trait, boosted and random models |
 //! | [`mod@transfer`] | a global model's scores as the base margin of a local one |
+//! | [`mlp`] | a network with derivatives by the features, its training and its file |
 //! | [`metrics`] | pair accuracy, top-k regret, root mean squared error |
 //! | [`random`] | the seeded random stream |
 //! | [`error`] | what can be wrong |
@@ -31,6 +32,7 @@ mod grow;
 mod histogram;
 pub mod matrix;
 pub mod metrics;
+pub mod mlp;
 pub mod model;
 pub mod objective;
 pub mod params;
@@ -44,6 +46,7 @@ pub mod trees;
 pub use error::CostError;
 pub use histogram::Gradient;
 pub use matrix::{Matrix, count_programs, one_row_each};
+pub use mlp::{Checkpoint, Inputs, Mlp, MlpLoss, MlpModel, TrainParams, Trained};
 pub use model::{Batch, BoostedModel, CostModel, Loss, RandomModel, Samples};
 pub use objective::{Objective, PairwiseRank, Squares, SummedSquares};
 pub use params::Params;

@@ -23,13 +23,24 @@ fn by_task(programs: usize, tasks: &[u32]) -> Vec<Vec<usize>> {
 /// The fraction of pairs within a task whose order the scores get right. Equal labels make no pair, equal
 /// scores are half right. `None` without any pair; chance is 0.5.
 pub fn pair_accuracy(labels: &[f32], scores: &[f32], tasks: &[u32]) -> Result<Option<f64>, CostError> {
+    clear_pair_accuracy(labels, scores, tasks, 1.0)
+}
+
+/// [`pair_accuracy`] of the pairs of which one label is at least `ratio` times the other: the rest is mostly noise.
+pub fn clear_pair_accuracy(
+    labels: &[f32],
+    scores: &[f32],
+    tasks: &[u32],
+    ratio: f32,
+) -> Result<Option<f64>, CostError> {
     check_lengths(labels, scores, tasks)?;
     let (mut right, mut pairs) = (0.0, 0u64);
     for group in by_task(labels.len(), tasks) {
         for (i, &a) in group.iter().enumerate() {
             for &b in &group[..i] {
                 let (label, score) = (labels[a] - labels[b], scores[a] - scores[b]);
-                if label != 0.0 {
+                let clear = labels[a].max(labels[b]) >= ratio * labels[a].min(labels[b]);
+                if label != 0.0 && clear {
                     pairs += 1;
                     right +=
                         if score == 0.0 { 0.5 } else { f64::from(u8::from((label > 0.0) == (score > 0.0))) };
@@ -82,6 +93,8 @@ mod tests {
         assert_eq!(pair_accuracy(&labels, &[3.0, 2.0, 4.0], &[0, 1, 0]), Ok(Some(1.0)));
         assert_eq!(pair_accuracy(&labels, &[3.0, 2.0, 4.0], &[0, 1, 2]), Ok(None));
         assert!(pair_accuracy(&labels, &[0.0; 2], &[]).is_err());
+        assert_eq!(clear_pair_accuracy(&labels, &[1.0, 5.0, 4.0], &[], 1.9), Ok(Some(1.0)));
+        assert_eq!(clear_pair_accuracy(&labels, &[1.0, 5.0, 4.0], &[], 4.0), Ok(None));
         assert!(pair_accuracy(&labels, &[0.0; 3], &[0]).is_err());
     }
 

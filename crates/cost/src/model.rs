@@ -2,6 +2,7 @@
 
 use crate::error::CostError;
 use crate::matrix::{Matrix, count_programs};
+use crate::mlp::Mlp;
 use crate::objective::{Objective, PairwiseRank, Squares, SummedSquares};
 use crate::params::Params;
 use crate::random::Stream;
@@ -35,6 +36,11 @@ pub trait CostModel: Send {
 
     /// A score per program. The same model, seed and batch give the same scores.
     fn predict(&self, batch: &Batch<'_>) -> Result<Vec<f32>, CostError>;
+
+    /// The network behind the scores, for those who want derivatives; none of other models, or before it has learnt.
+    fn network(&self) -> Option<&Mlp> {
+        None
+    }
 }
 
 /// The loss of a model of trees.

@@ -482,10 +482,13 @@ struct Extraction<'a> {
     egraph: &'a EGraph<Term, Facts>,
     symbols: &'a [Symbol],
     /// Every class with its nodes and their weights, and what it costs as a tree; cheaper ones first.
-    classes: Vec<(Id, f64, Vec<(f64, &'a Term)>)>,
+    classes: Vec<Class<'a>>,
     /// The node chosen for each class.
     chosen: HashMap<Id, &'a Term>,
 }
+
+/// A class: what it costs as a tree, and its nodes with their weights.
+type Class<'a> = (Id, f64, Vec<(f64, &'a Term)>);
 
 /// Improvements of an extraction.
 const REFINEMENTS: usize = 5;
@@ -521,7 +524,7 @@ impl<'a> Extraction<'a> {
             Kind::Number(_) | Kind::Leaf(_) => 0.01,
             _ => cost(build(node, symbols, &|_| dummy.clone()).node()),
         };
-        let mut classes: Vec<(Id, f64, Vec<(f64, &'a Term)>)> = egraph
+        let mut classes: Vec<Class<'a>> = egraph
             .classes()
             .map(|c| (c.id, f64::INFINITY, c.nodes.iter().map(|n| (weight(n), n)).collect()))
             .collect();

@@ -274,7 +274,7 @@ impl Smoother {
             }
             BinaryOp::Div => {
                 let a = self.smooth(a);
-                a.div(&self.positive(b))
+                a.div(self.positive(b))
             }
             BinaryOp::Pow => {
                 let a = self.positive(a);
@@ -371,7 +371,7 @@ impl Smoother {
         if let Some(known) = self.decided(BinaryOp::CeilDiv, a, b) {
             return known;
         }
-        let quotient = self.smooth(a).div(&self.positive(b));
+        let quotient = self.smooth(a).div(self.positive(b));
         let fraction = Expr::binary(BinaryOp::Mod, quotient.clone(), num(1.0));
         let jump = mul(&self.rest, &sub(&self.step(&fraction), &fraction));
         let out = add(&quotient, &jump);
@@ -388,7 +388,7 @@ impl Smoother {
 
     /// The quotient, and what rounding down takes off it: between 0 and its fraction.
     fn remainder(&mut self, a: &Expr, b: &Expr) -> (Expr, Expr) {
-        let quotient = self.smooth(a).div(&self.positive(b));
+        let quotient = self.smooth(a).div(self.positive(b));
         let fraction = Expr::binary(BinaryOp::Mod, quotient.clone(), num(1.0));
         let ends = mul(&self.step(&fraction), &self.step(&sub(&num(1.0), &fraction)));
         (quotient, mul(&fraction, &ends))

@@ -119,6 +119,9 @@ impl Scratch {
     }
 }
 
+/// Fills in the seeds of some points, given their range and their values: a row of outputs for each.
+pub type SeedBlock<'a> = &'a mut dyn FnMut(Range<usize>, &[f64], &mut [f64]);
+
 /// A list of steps that evaluates several expressions, and their derivatives, at many points.
 #[derive(Clone, Debug)]
 pub struct Tape {
@@ -247,7 +250,7 @@ impl Tape {
         &self,
         points: &[f64],
         n: usize,
-        seed: &mut dyn FnMut(Range<usize>, &[f64], &mut [f64]),
+        seed: SeedBlock<'_>,
         grad: &mut [f64],
         scratch: &mut Scratch,
     ) {

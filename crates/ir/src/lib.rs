@@ -29,7 +29,7 @@ pub use interp::{
     run_nest_with,
 };
 pub use nest::{Buffer, Loop, LoopKind, Nest, Pack, Role, Stmt, ThreadAxis};
-pub use pack::run_pack;
+pub use pack::{run_pack, run_pack_into};
 pub use scalar::{ArithOp, MathOp, Reducer, Scalar, TensorId};
 pub use te::{Axis, Compute, Dag, Reduction, Source, Tensor};
 pub use text::ParseError;

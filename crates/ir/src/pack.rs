@@ -11,14 +11,23 @@ pub fn run_pack(nest: &Nest, pack: &Pack, source: &Array) -> Result<Array, Inter
     let name = || nest.buffers[pack.packed.index()].name.clone();
     let mut out = Array::try_zeros(source.dtype(), &plan.extents)
         .map_err(|e| InterpError::Storage { name: name(), source: e })?;
-    let (from, to) = (source.bytes(), out.bytes_mut());
-    match source.dtype().bytes() {
-        1 => plan.copy::<1>(from, to),
-        2 => plan.copy::<2>(from, to),
-        4 => plan.copy::<4>(from, to),
-        _ => plan.copy::<8>(from, to),
-    }
+    plan.run(source, out.bytes_mut());
     Ok(out)
+}
+
+/// [`run_pack`] into memory of the caller's, which must be zero: what is outside the source is left as it is. Refuses
+/// memory of another size than the packed buffer's.
+pub fn run_pack_into(nest: &Nest, pack: &Pack, source: &Array, to: &mut [u8]) -> Result<(), InterpError> {
+    let plan = Plan::new(nest, pack, source)?;
+    let bytes = plan.extents.iter().try_fold(source.dtype().bytes(), |n, e| n.checked_mul(*e));
+    if bytes != Some(to.len()) {
+        return Err(InterpError::BadAccess {
+            place: format!("pack of `{}`", nest.buffers[pack.packed.index()].name),
+            what: format!("its memory has {} bytes, which is not its shape", to.len()),
+        });
+    }
+    plan.run(source, to);
+    Ok(())
 }
 
 /// A source index `constant + sum(coefficient * axis)`.
@@ -70,6 +79,17 @@ impl Plan {
             stride *= extent;
         }
         Ok(Plan { extents: shape.iter().map(|e| *e as usize).collect(), dims })
+    }
+
+    /// Copies all that lies inside the source.
+    fn run(&self, source: &Array, to: &mut [u8]) {
+        let from = source.bytes();
+        match source.dtype().bytes() {
+            1 => self.copy::<1>(from, to),
+            2 => self.copy::<2>(from, to),
+            4 => self.copy::<4>(from, to),
+            _ => self.copy::<8>(from, to),
+        }
     }
 
     /// Copies elements of `N` bytes row by row along the last axis.

@@ -133,6 +133,33 @@ impl Dag {
         (0..self.tensors.len() as u32).map(TensorId)
     }
 
+    /// The arithmetic of all stages: at every point one for each function, arithmetic operator and reduction step.
+    /// Conversions, selections and index arithmetic are free.
+    pub fn arithmetic(&self) -> f64 {
+        let mut total = 0.0;
+        for tensor in &self.tensors {
+            let Some(compute) = tensor.compute() else {
+                continue;
+            };
+            let mut operations = usize::from(compute.reduction.is_some());
+            compute.body.visit(&mut |s| {
+                operations += usize::from(matches!(s, Scalar::Unary(..) | Scalar::Binary(..)));
+            });
+            let extents = compute.axes.iter().chain(compute.reduce_axes());
+            let points: f64 = extents.map(|axis| axis.extent.as_int().unwrap_or(1) as f64).product();
+            total += points * operations as f64;
+        }
+        total
+    }
+
+    /// Bytes that must move between memory and the program: every input, constant and output once.
+    pub fn moved_bytes(&self) -> f64 {
+        let moved = self.tensors.iter().filter(|t| t.output || !matches!(t.source, Source::Compute(_)));
+        let elements =
+            |t: &Tensor| t.const_shape().unwrap_or_default().iter().map(|e| *e as f64).product::<f64>();
+        moved.map(|t| elements(t) * t.dtype.bytes() as f64).sum()
+    }
+
     /// Who reads a tensor.
     pub fn consumers(&self, id: TensorId) -> Vec<TensorId> {
         self.ids()

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use talweg_expr::{Expr, Symbol};
-use talweg_ir::{Array, Buffer, DType, InterpError, Nest, Pack, Role, TensorId, run_pack};
+use talweg_ir::{Array, Buffer, DType, InterpError, Nest, Pack, Role, TensorId, run_pack, run_pack_into};
 
 const SOURCE: TensorId = TensorId(0);
 const PACKED: TensorId = TensorId(1);
@@ -55,6 +55,11 @@ fn blocked_weights_with_a_tail() {
     let p = run_pack(&nest, &nest.packs[0], &w).unwrap();
     assert_eq!(p, one_by_one(&nest, &w));
     let values = p.as_f32().unwrap();
+    let mut bytes = vec![0; p.bytes().len()];
+    run_pack_into(&nest, &nest.packs[0], &w, &mut bytes).unwrap();
+    assert_eq!(bytes, p.bytes());
+    let short = run_pack_into(&nest, &nest.packs[0], &w, &mut bytes[4..]).unwrap_err();
+    assert!(short.to_string().contains("which is not its shape"), "{short}");
     assert_eq!(values[20..24], [w.as_f32().unwrap()[4], w.as_f32().unwrap()[5], 0.0, 0.0]);
 }
 

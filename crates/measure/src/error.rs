@@ -31,6 +31,12 @@ impl fmt::Display for Stage {
 /// Why a candidate has no samples. Each candidate costs at most one of these; the pool goes on.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MeasureError {
+    /// There is no program to compile.
+    #[error("the candidate has no program: {text}")]
+    Unmade {
+        /// Why.
+        text: String,
+    },
     /// The code generator refused the candidate.
     #[error("the candidate does not compile: {text}")]
     Build {
@@ -149,6 +155,7 @@ impl MeasureError {
     /// A short key to group errors by.
     pub fn cause(&self) -> Cow<'static, str> {
         match self {
+            MeasureError::Unmade { .. } => "instantiate".into(),
             MeasureError::Build { .. } => "build".into(),
             MeasureError::BuildTimeout { .. } => "build-timeout".into(),
             MeasureError::RunTimeout { .. } => "run-timeout".into(),

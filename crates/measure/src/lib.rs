@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`pool`] | the pool and its phases: build in parallel, run alone |
+//! | [`stream`] | compiling the next candidates while one is timed |
 //! | [`task`] | inputs and reference outputs in shared memory |
 //! | [`sampling`] | when to take samples and when to stop |
 //! | [`error`] | every way a candidate can fail |
@@ -18,6 +19,7 @@
 //! | `machine` | the run request: threads, checking, timing |
 //! | `resident` | the task's arrays in the worker |
 //! | `call` | a loaded kernel with its arguments |
+//! | `check` | comparing outputs with their references |
 //! | `region` | memory handed to kernels, with guards |
 //! | `crash` | telling a lack of memory from other crashes |
 
@@ -25,6 +27,7 @@
 compile_error!("measuring needs Linux: it relies on parent-death signals and memory files");
 
 mod call;
+mod check;
 mod compile;
 mod crash;
 pub mod error;
@@ -35,6 +38,7 @@ mod region;
 mod resident;
 pub mod sampling;
 mod spawn;
+pub mod stream;
 pub mod task;
 pub mod wire;
 mod worker;
@@ -45,6 +49,7 @@ pub use error::{MeasureError, Stage};
 pub use pool::{Built, MeasureOptions, Measured, Measurer, Ran};
 pub use sampling::{Gate, Samples, Sampling, Stop};
 pub use spawn::WorkerCommand;
+pub use stream::{Finished, Phases, Sink};
 pub use task::{Task, TaskError};
 pub use wire::Difference;
 pub use worker::worker_main;

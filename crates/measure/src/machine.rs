@@ -6,8 +6,9 @@ use talweg_runtime::affinity::{allowed_cores, pin_current_thread};
 use talweg_runtime::{LoadedObject, ThreadPool};
 use talweg_target::fma_probe;
 
-use crate::resident::{Outcome, Resident, refuse};
+use crate::resident::{Outcome, Resident, larger, refuse};
 use crate::sampling::{Device, sample};
+use crate::spawn::core_set;
 use crate::wire::{ArgumentKind, Reply, RunRequest, TaskRequest};
 
 /// What a worker keeps between requests: the resident task and the thread pool.
@@ -65,18 +66,21 @@ impl Machine {
         let function = function.map_err(|e| refuse(format!("the object: {e}")))?;
         let mut call = task.arrange(kernel, function, pool.parallel(), threads)?;
 
+        let begin = call.now();
         call.run(1);
+        let first = call.now() - begin;
         call.check_guards()?;
-        let verified = task.verify(&call)?;
+        let before = task.verify(&call)?;
         let mut sampling = request.sampling.clone();
         if let Some(gate) = &mut sampling.gate {
             self.best_probe = self.best_probe.max(fma_probe());
             gate.reference = gate.reference.or(Some(self.best_probe));
         }
-        let samples = sample(&sampling, &mut call);
+        let samples = sample(&sampling, &mut call, Some(first));
         self.best_probe = samples.probes.iter().copied().fold(self.best_probe, f64::max);
         call.check_guards()?;
-        let difference = task.verify_again(&call, verified)?;
+        // Once more after many runs, which finds races and what depends on earlier runs.
+        let difference = larger(before, task.verify(&call)?);
         Ok(Reply::Ran { samples, difference })
     }
 
@@ -99,12 +103,7 @@ impl Machine {
 
 /// Lets this thread run on these cores.
 fn allow_cores(cores: &[usize]) -> io::Result<()> {
-    // SAFETY: a CPU set is plain bits, for which zero is a value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for &core in cores.iter().filter(|c| **c < libc::CPU_SETSIZE as usize) {
-        // SAFETY: the index is below the number of bits in the set.
-        unsafe { libc::CPU_SET(core, &mut set) };
-    }
+    let Some(set) = core_set(cores) else { return Ok(()) };
     // SAFETY: `set` is a readable CPU set of the given size; 0 means the calling thread.
     if unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) } != 0 {
         return Err(io::Error::last_os_error());

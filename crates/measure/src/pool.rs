@@ -1,8 +1,9 @@
 //! The pool: builds and runs candidates on workers, one typed result each.
 //!
-//! Builds run in parallel on the build workers; runs happen one at a time on the run worker. The two never overlap,
-//! whoever calls: a build holds the phase lock for reading, a run for writing. Time-outs count from the moment a
-//! worker gets the request, so waiting for a worker or for the other phase costs a candidate nothing.
+//! Builds run in parallel on the build workers; runs happen one at a time on the run worker. The two never overlap on
+//! a core, whoever calls: a build holds the phase lock for reading, a run for writing, except for builds on cores that
+//! runs leave free (see [`crate::stream`]). Time-outs count from the moment a worker gets the request, so waiting for a
+//! worker or for the other phase costs a candidate nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use talweg_ir::Nest;
 use talweg_runtime::KernelMeta;
+use talweg_runtime::affinity::allowed_cores;
 use talweg_target::Target;
 
 use crate::error::{MeasureError, Stage};
@@ -118,15 +120,20 @@ pub struct Measured {
 pub struct Measurer {
     options: MeasureOptions,
     target: String,
-    build_slots: Vec<Mutex<Slot>>,
+    /// The first ones, as many as there are free cores, keep off the cores of the run worker.
+    pub(crate) build_slots: Vec<Mutex<Slot>>,
     run_slot: Mutex<Slot>,
     /// Read by builds, written by runs.
     phase: RwLock<()>,
+    /// Cores that runs leave free.
+    pub(crate) free: Vec<usize>,
 }
 
 /// The place of one worker in the pool.
 #[derive(Debug, Default)]
-struct Slot {
+pub(crate) struct Slot {
+    /// The cores its workers are kept to; none for all.
+    cores: Vec<usize>,
     worker: Option<Worker>,
     served: u32,
     started: u32,
@@ -139,10 +146,11 @@ impl Slot {
         let reusable =
             self.served < options.recycle_after.max(1) && self.worker.as_mut().is_some_and(Worker::is_alive);
         if !reusable {
-            *self = Slot { started: self.started, ..Slot::default() };
+            let cores = std::mem::take(&mut self.cores);
+            *self = Slot { cores, started: self.started, ..Slot::default() };
         }
         if self.worker.is_none() {
-            self.worker = Some(Worker::start(&options.command, options.memory_limit)?);
+            self.worker = Some(Worker::start(&options.command, options.memory_limit, &self.cores)?);
             self.started += 1;
         }
         Ok(())
@@ -177,8 +185,14 @@ impl Measurer {
     pub fn new(options: MeasureOptions) -> Result<Measurer, MeasureError> {
         let target = serde_json::to_string(&options.target)
             .map_err(|e| MeasureError::Protocol { text: e.to_string(), stderr: String::new() })?;
-        let build_slots = (0..options.build_workers.max(1)).map(|_| Mutex::default()).collect();
-        Ok(Measurer { options, target, build_slots, run_slot: Mutex::default(), phase: RwLock::default() })
+        let free = free_cores(&options);
+        let slot = |at: usize| {
+            let cores = if at < free.len() { free.clone() } else { Vec::new() };
+            Mutex::new(Slot { cores, ..Slot::default() })
+        };
+        let build_slots = (0..options.build_workers.max(1)).map(slot).collect();
+        let (run_slot, phase) = (Mutex::default(), RwLock::default());
+        Ok(Measurer { options, target, build_slots, run_slot, phase, free })
     }
 
     /// The settings.
@@ -259,7 +273,7 @@ impl Measurer {
         self.build_on(&mut slot, candidate)
     }
 
-    fn build_on(&self, slot: &mut Slot, candidate: &Nest) -> Result<Built, MeasureError> {
+    pub(crate) fn build_on(&self, slot: &mut Slot, candidate: &Nest) -> Result<Built, MeasureError> {
         let request = BuildRequest {
             nest: candidate.to_string(),
             target: self.target.clone(),
@@ -331,6 +345,12 @@ impl Measurer {
     }
 }
 
-fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
+/// The cores that are left when the threads of a run have one each; none when they are not pinned.
+fn free_cores(options: &MeasureOptions) -> Vec<usize> {
+    let cores = if options.pin { allowed_cores() } else { Vec::new() };
+    cores.into_iter().skip(options.threads.max(1)).collect()
+}
+
+pub(crate) fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }

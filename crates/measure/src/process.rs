@@ -43,10 +43,15 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker and waits for its hello.
-    pub fn start(command: &WorkerCommand, memory_limit: u64) -> Result<Worker, MeasureError> {
+    /// Starts a worker, on these cores only if there are any, and waits for its hello.
+    pub fn start(
+        command: &WorkerCommand,
+        memory_limit: u64,
+        cores: &[usize],
+    ) -> Result<Worker, MeasureError> {
         let spawn_error = |text: String| MeasureError::Spawn { command: command.to_string(), text };
-        let mut child = spawn(command.clone(), memory_limit).map_err(|e| spawn_error(e.to_string()))?;
+        let mut child =
+            spawn(command.clone(), memory_limit, cores.to_vec()).map_err(|e| spawn_error(e.to_string()))?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -335,10 +340,10 @@ mod tests {
     #[test]
     fn a_program_that_is_no_worker_is_a_spawn_error() {
         let command = |program: &str| WorkerCommand { program: program.into(), args: vec![] };
-        let missing = Worker::start(&command("/nonexistent/worker"), 1 << 30).unwrap_err();
+        let missing = Worker::start(&command("/nonexistent/worker"), 1 << 30, &[]).unwrap_err();
         assert_eq!(missing.cause(), "spawn");
         assert!(missing.to_string().contains("/nonexistent/worker"));
-        let silent = Worker::start(&command("true"), 1 << 30).unwrap_err();
+        let silent = Worker::start(&command("true"), 1 << 30, &[]).unwrap_err();
         assert_eq!(silent.cause(), "spawn");
     }
 }

@@ -1,14 +1,15 @@
 //! The arrays of the task a worker has resident: copied once, packed, handed to kernels, compared with their outputs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use talweg_ir::{Array, DType, Nest, compare, run_pack};
+use talweg_ir::{Array, DType, Nest, run_pack_into};
 use talweg_runtime::{KernelFn, KernelMeta, Parallel};
 
 use crate::call::Call;
+use crate::check::{Reference, Verdict};
 use crate::region::{Guarded, Layout, Region};
 use crate::wire::{Argument, ArgumentKind, Difference, Kernel, Purpose, Reply, TaskRequest};
 
@@ -20,8 +21,10 @@ pub(crate) struct Resident {
     pub id: u64,
     inputs: Vec<Input>,
     memory: Region,
-    references: Vec<(String, Array, f64)>,
+    references: Vec<Reference>,
     packed: VecDeque<Packed>,
+    /// Inputs that were packed, as packing wants them.
+    constants: BTreeMap<String, Array>,
 }
 
 struct Input {
@@ -76,7 +79,7 @@ impl Resident {
                     let mut array = array.map_err(|e| no_memory("an array of the task", e))?;
                     let read = file.read_exact_at(array.bytes_mut(), place.offset);
                     read.map_err(|e| refuse(format!("cannot read {} from {path}: {e}", place.name)))?;
-                    references.push((place.name, array, tolerance));
+                    references.push(Reference::new(place.name, array, tolerance));
                 }
             }
         }
@@ -88,7 +91,8 @@ impl Resident {
             read.map_err(|e| refuse(format!("cannot read {} from {path}: {e}", input.name)))?;
         }
         memory.protect().map_err(|e| refuse(format!("cannot protect the inputs: {e}")))?;
-        Ok(Resident { id: request.id, inputs, memory, references, packed: VecDeque::new() })
+        let (packed, constants) = (VecDeque::new(), BTreeMap::new());
+        Ok(Resident { id: request.id, inputs, memory, references, packed, constants })
     }
 
     /// Fills a packed argument from the task's constants, unless an earlier candidate had the same.
@@ -105,31 +109,38 @@ impl Resident {
         let packs = &nest.packs;
         let pack = packs.iter().find(|p| nest.buffer(p.packed).name == *name);
         let pack = pack.ok_or_else(|| refuse(format!("no pack fills `{name}`")))?;
-        let source = self.constant(&nest.buffer(pack.source).name)?;
-        let array = run_pack(&nest, pack, &source).map_err(|e| refuse(format!("packing `{name}`: {e}")))?;
-        if array.dtype().name() != argument.dtype || array.shape() != argument.shape {
+        let packed = nest.buffer(pack.packed);
+        let dtype: DType = argument.dtype.parse().map_err(|e| refuse(format!("{name}: {e}")))?;
+        let extents = packed.shape.iter().map(|e| e.as_int().and_then(|n| usize::try_from(n).ok()));
+        if packed.dtype != dtype || extents.collect::<Option<Vec<_>>>().as_ref() != Some(&argument.shape) {
             return Err(refuse(format!("the pack of `{name}` yields another shape")));
         }
-        let bytes = array.bytes();
-        let mut memory = Region::new(bytes.len()).map_err(|e| no_memory("a packed constant", e))?;
-        memory.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        memory.protect().map_err(|e| refuse(format!("cannot protect a packed constant: {e}")))?;
+        let bytes = byte_count(dtype, &argument.shape);
+        let bytes = bytes.ok_or_else(|| refuse(format!("`{name}` is beyond all memory")))?;
         while self.packed.len() >= PACKED_KEPT.max(kernel.arguments.len()) {
             self.packed.pop_front();
         }
-        let bytes = bytes.len();
+        let mut memory = Region::new(bytes).map_err(|e| no_memory("a packed constant", e))?;
+        let source = self.constant(&nest.buffer(pack.source).name)?;
+        run_pack_into(&nest, pack, source, &mut memory.bytes_mut()[..bytes])
+            .map_err(|e| refuse(format!("packing `{name}`: {e}")))?;
+        memory.protect().map_err(|e| refuse(format!("cannot protect a packed constant: {e}")))?;
         self.packed.push_back(Packed { packs: kernel.packs.clone(), name: name.clone(), memory, bytes });
         Ok(())
     }
 
-    /// A copy of an input, for packing.
-    fn constant(&self, name: &str) -> Outcome<Array> {
-        let input = self.inputs.iter().find(|i| i.name == name);
-        let input = input.ok_or_else(|| refuse(format!("the task has no array `{name}`")))?;
-        let mut array =
-            Array::try_zeros(input.dtype, &input.shape).map_err(|e| no_memory("an array of the task", e))?;
-        array.bytes_mut().copy_from_slice(&self.memory.bytes()[input.offset..input.offset + input.bytes]);
-        Ok(array)
+    /// A copy of an input, for packing; made once.
+    fn constant(&mut self, name: &str) -> Outcome<&Array> {
+        if !self.constants.contains_key(name) {
+            let input = self.inputs.iter().find(|i| i.name == name);
+            let input = input.ok_or_else(|| refuse(format!("the task has no array `{name}`")))?;
+            let mut array = Array::try_zeros(input.dtype, &input.shape)
+                .map_err(|e| no_memory("an array of the task", e))?;
+            let from = &self.memory.bytes()[input.offset..input.offset + input.bytes];
+            array.bytes_mut().copy_from_slice(from);
+            self.constants.insert(name.to_string(), array);
+        }
+        self.constants.get(name).ok_or_else(|| refuse(format!("the task has no array `{name}`")))
     }
 
     /// Puts all pointers of a call in their places.
@@ -204,58 +215,37 @@ impl Resident {
         })
     }
 
-    /// Compares the outputs with the references.
-    pub fn verify(&self, call: &Call<'_>) -> Outcome<Verified> {
-        let mut verified = Verified { worst: None, outputs: Vec::new() };
+    /// Compares the outputs with the references; the largest difference, `None` without references.
+    pub fn verify(&self, call: &Call<'_>) -> Outcome<Option<Difference>> {
+        let mut worst: Option<Difference> = None;
         for (index, (name, dtype, shape)) in call.outputs.iter().enumerate() {
-            let Some((_, expected, tolerance)) = self.references.iter().find(|(n, ..)| n == name) else {
-                continue;
-            };
-            if expected.dtype() != *dtype || expected.shape() != shape {
+            let Some(reference) = self.references.iter().find(|r| r.name() == name) else { continue };
+            if reference.dtype() != *dtype || reference.shape() != shape {
                 return Err(refuse(format!(
                     "`{name}` is {}{:?} in the task and {dtype}{shape:?} in the candidate",
-                    expected.dtype(),
-                    expected.shape()
+                    reference.dtype(),
+                    reference.shape()
                 )));
             }
-            let mut got =
-                Array::try_zeros(*dtype, shape).map_err(|e| no_memory("an array of the task", e))?;
-            got.bytes_mut().copy_from_slice(call.written.contents(index));
-            let found = compare(expected, &got);
-            let difference = Difference {
-                output: name.clone(),
-                max_rel_error: found.max_rel,
-                at: found.at.clone().unwrap_or_default(),
-                expected: found.expected,
-                got: found.got,
-            };
-            if !found.within(*tolerance) {
-                return Err(Box::new(Reply::Wrong { difference, tolerance: *tolerance }));
+            let verdict = reference.check(call.written.contents(index));
+            match verdict.ok_or_else(|| no_memory("checking", "an output cannot be copied"))? {
+                Verdict::Wrong(difference) => {
+                    let tolerance = reference.tolerance();
+                    return Err(Box::new(Reply::Wrong { difference, tolerance }));
+                }
+                Verdict::Right(difference) => worst = larger(worst, Some(difference)),
             }
-            if verified.worst.as_ref().is_none_or(|w| difference.max_rel_error > w.max_rel_error) {
-                verified.worst = Some(difference);
-            }
-            verified.outputs.push((index, got));
         }
-        Ok(verified)
-    }
-
-    /// Compares the outputs once more after many runs, which finds races and what depends on earlier runs.
-    pub fn verify_again(&self, call: &Call<'_>, first: Verified) -> Outcome<Option<Difference>> {
-        let same = first.outputs.iter().all(|(index, got)| got.bytes() == call.written.contents(*index));
-        if same {
-            return Ok(first.worst);
-        }
-        Ok(self.verify(call)?.worst)
+        Ok(worst)
     }
 }
 
-/// Outputs that agree with their references.
-pub(crate) struct Verified {
-    /// The largest difference; `None` without references.
-    worst: Option<Difference>,
-    /// What was compared, by the output's position.
-    outputs: Vec<(usize, Array)>,
+/// The larger of two differences, the first of equal ones.
+pub(crate) fn larger(a: Option<Difference>, b: Option<Difference>) -> Option<Difference> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(if b.max_rel_error > a.max_rel_error { b } else { a }),
+        (a, b) => a.or(b),
+    }
 }
 
 /// Where an argument's pointer comes from.

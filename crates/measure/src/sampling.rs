@@ -25,11 +25,18 @@ pub struct Sampling {
     pub cold_caches: bool,
     /// Rejects samples taken while the core was slow.
     pub gate: Option<Gate>,
-    /// A kernel that needs more seconds than this, even in the fastest of a warm-up and two samples, is not sampled
-    /// further; one that needs twice as many in the warm-up is not sampled at all, and its fastest warm-up run is the
-    /// only sample. Saves a search the time for candidates that cannot win.
+    /// A kernel that needs more seconds than this in both of its first two runs is not sampled further; one that needs
+    /// twice as many in its first is not run again, and that run is the only sample. Saves a search the time for
+    /// candidates that cannot win.
     pub slower_than: Option<f64>,
+    /// The seconds of the kernel to beat. One that stays behind it in run after run is not sampled further, and the
+    /// smaller its distance the more runs it gets: see [`BEHIND`].
+    pub rival: Option<f64>,
 }
+
+/// How far behind its rival a kernel may be in the fastest of its first two, three, ... runs to be sampled further; the
+/// last entry holds for all later ones.
+pub const BEHIND: [f64; 3] = [1.15, 1.08, 1.05];
 
 impl Default for Sampling {
     fn default() -> Sampling {
@@ -43,11 +50,20 @@ impl Default for Sampling {
             cold_caches: false,
             gate: None,
             slower_than: None,
+            rival: None,
         }
     }
 }
 
 impl Sampling {
+    /// Whether the fastest of a first run and that many samples is too slow to go on.
+    fn is_slow(&self, fastest: f64, samples: u32) -> bool {
+        let step = (samples as usize).clamp(1, BEHIND.len()) - 1;
+        let behind = |rival: f64| fastest > rival * BEHIND[step];
+        samples >= 1
+            && (self.slower_than.is_some_and(|limit| fastest > limit) || self.rival.is_some_and(behind))
+    }
+
     /// The same with numbers that can be written down: endless times become very long.
     pub(crate) fn finite(&self) -> Sampling {
         let finite = |x: f64| if x.is_nan() { 0.0 } else { x.clamp(0.0, 1e12) };
@@ -57,6 +73,7 @@ impl Sampling {
             budget_seconds: finite(self.budget_seconds),
             target_spread: finite(self.target_spread),
             slower_than: self.slower_than.filter(|s| s.is_finite()),
+            rival: self.rival.filter(|s| s.is_finite()),
             gate: self.gate.as_ref().map(|gate| Gate {
                 min_fraction: finite(gate.min_fraction),
                 reference: gate.reference.filter(|r| r.is_finite()),
@@ -105,7 +122,7 @@ pub enum Stop {
     Count,
     /// The time was used up.
     Budget,
-    /// The kernel is slower than [`Sampling::slower_than`].
+    /// The kernel is slower than [`Sampling::slower_than`] or [`Sampling::rival`] allow.
     Slow,
 }
 
@@ -160,11 +177,13 @@ impl Samples {
     }
 }
 
-/// Times the kernel of a device.
-pub fn sample(settings: &Sampling, device: &mut impl Device) -> Samples {
+/// Times the kernel of a device. `first` is what the kernel took if it was just run: that run is then the warm-up if it
+/// was long enough to be one.
+pub fn sample(settings: &Sampling, device: &mut impl Device, first: Option<f64>) -> Samples {
     let start = device.now();
     let deadline = start + settings.budget_seconds;
-    let once = warm_up(settings, device, start);
+    let long = first.filter(|seconds| *seconds >= settings.warm_up_seconds);
+    let once = long.unwrap_or_else(|| warm_up(settings, device, start));
     if settings.slower_than.is_some_and(|limit| once > 2.0 * limit) {
         let (seconds, probes) = (vec![once], Vec::new());
         return Samples { seconds, inner: 1, probes, rejected: 0, gate_gave_up: false, stop: Stop::Slow };
@@ -210,7 +229,7 @@ pub fn sample(settings: &Sampling, device: &mut impl Device) -> Samples {
             samples.stop = Stop::Settled;
             break;
         }
-        if taken >= 2 && settings.slower_than.is_some_and(|limit| once.min(samples.min()) > limit) {
+        if settings.is_slow(once.min(samples.min()), taken) {
             samples.stop = Stop::Slow;
             break;
         }
@@ -323,7 +342,7 @@ mod tests {
     #[test]
     fn steady_kernel_ends_with_the_fewest_samples() {
         let mut device = script(|_| 3e-6, |_| 1.0);
-        let samples = sample(&Sampling::default(), &mut device);
+        let samples = sample(&Sampling::default(), &mut device, None);
         assert_eq!(samples.stop, Stop::Settled);
         assert_eq!(samples.seconds.len(), 7);
         assert_eq!(samples.inner, 34);
@@ -336,7 +355,7 @@ mod tests {
     fn noise_is_sampled_until_the_count() {
         let mut device = script(|n| if n % 2 == 0 { 1e-4 } else { 2e-4 }, |_| 1.0);
         let settings = Sampling { max_samples: 40, budget_seconds: 10.0, ..Sampling::default() };
-        let samples = sample(&settings, &mut device);
+        let samples = sample(&settings, &mut device, None);
         assert_eq!(samples.stop, Stop::Count);
         assert_eq!(samples.seconds.len(), 40);
         assert!(samples.spread() > 0.5);
@@ -347,7 +366,7 @@ mod tests {
     #[test]
     fn slow_kernel_is_run_twice_only() {
         let mut device = script(|_| 3.0, |_| 1.0);
-        let samples = sample(&Sampling::default(), &mut device);
+        let samples = sample(&Sampling::default(), &mut device, None);
         assert_eq!(samples.stop, Stop::Budget);
         assert_eq!(device.calls, [1, 1]);
         assert!(close(samples.median(), 3.0));
@@ -358,19 +377,47 @@ mod tests {
         let measure = |limit: f64| {
             let mut device = script(|_| 3e-3, |_| 1.0);
             let settings = Sampling { slower_than: Some(limit), ..Sampling::default() };
-            let samples = sample(&settings, &mut device);
+            let samples = sample(&settings, &mut device, None);
             (samples.stop, samples.seconds.len(), device.calls.len())
         };
         assert_eq!(measure(1e-3), (Stop::Slow, 1, 1));
-        assert_eq!(measure(2e-3), (Stop::Slow, 2, 3));
+        assert_eq!(measure(2e-3), (Stop::Slow, 1, 2));
         assert_eq!(measure(4e-3), (Stop::Settled, 7, 8));
+    }
+
+    #[test]
+    fn a_kernel_that_was_just_run_needs_no_warm_up() {
+        let measure = |first: f64, limit: f64| {
+            let mut device = script(|_| 3e-3, |_| 1.0);
+            let settings = Sampling { slower_than: Some(limit), ..Sampling::default() };
+            let samples = sample(&settings, &mut device, Some(first));
+            (samples.stop, samples.seconds[0], device.calls.len())
+        };
+        assert_eq!(measure(4e-3, 1e-3), (Stop::Slow, 4e-3, 0));
+        assert_eq!(measure(4e-3, 1.0).2, 7);
+        assert_eq!(measure(4e-4, 1.0).2, 8, "too short to warm anything up");
+    }
+
+    #[test]
+    fn the_nearer_to_its_rival_the_more_samples_a_kernel_gets() {
+        let samples = |rival: f64| {
+            // Never settles, so that only the rival ends it early.
+            let mut device = script(|n| if n % 2 == 0 { 3e-3 } else { 4e-3 }, |_| 1.0);
+            let settings = Sampling { rival: Some(rival), max_samples: 9, ..Sampling::default() };
+            let samples = sample(&settings, &mut device, None);
+            (samples.stop, samples.seconds.len())
+        };
+        assert_eq!(samples(2.5e-3), (Stop::Slow, 1));
+        assert_eq!(samples(2.7e-3), (Stop::Slow, 2));
+        assert_eq!(samples(2.83e-3), (Stop::Slow, 3));
+        assert_eq!(samples(2.9e-3), (Stop::Count, 9));
     }
 
     #[test]
     fn cold_samples_are_single_runs_after_a_flush() {
         let mut device = script(|_| 2e-6, |_| 1.0);
         let settings = Sampling { cold_caches: true, ..Sampling::default() };
-        let samples = sample(&settings, &mut device);
+        let samples = sample(&settings, &mut device, None);
         assert_eq!(samples.inner, 1);
         assert_eq!(device.flushes as usize, samples.seconds.len());
     }
@@ -385,7 +432,7 @@ mod tests {
             },
             |_| 1.0,
         );
-        let samples = sample(&Sampling::default(), &mut device);
+        let samples = sample(&Sampling::default(), &mut device, None);
         assert_eq!(samples.inner, 1 << 20);
         assert!(!samples.seconds.is_empty());
     }
@@ -395,7 +442,7 @@ mod tests {
         // The fourth sample ends on a slow core; after a rejection there are two new probes for each sample.
         let mut device = script(|_| 1e-4, |n| if (4..12).contains(&n) { 50.0 } else { 100.0 });
         let settings = Sampling { warm_up_seconds: 0.0, gate: Some(Gate::default()), ..Sampling::default() };
-        let samples = sample(&settings, &mut device);
+        let samples = sample(&settings, &mut device, None);
         assert_eq!(samples.rejected, 5);
         assert!(!samples.gate_gave_up);
         assert_eq!(samples.probes.len(), samples.seconds.len());
@@ -407,7 +454,7 @@ mod tests {
         let gate = Gate { reference: Some(100.0), max_rejected: 5, ..Gate::default() };
         let mut device = script(|_| 1e-4, |_| 60.0);
         let settings = Sampling { gate: Some(gate), ..Sampling::default() };
-        let samples = sample(&settings, &mut device);
+        let samples = sample(&settings, &mut device, None);
         assert_eq!(samples.stop, Stop::Settled);
         assert!(samples.gate_gave_up);
         assert_eq!(samples.rejected, 4);
@@ -418,7 +465,7 @@ mod tests {
         let gate = Gate { reference: Some(100.0), max_rejected: 1_000_000, ..Gate::default() };
         let mut device = script(|_| 1e-3, |_| 60.0);
         let settings = Sampling { gate: Some(gate), budget_seconds: 0.02, ..Sampling::default() };
-        let samples = sample(&settings, &mut device);
+        let samples = sample(&settings, &mut device, None);
         assert_eq!(samples.seconds.len(), 1);
         assert!(samples.gate_gave_up);
         assert_eq!(samples.stop, Stop::Budget);
@@ -432,12 +479,13 @@ mod tests {
             target_spread: f64::NAN,
             gate: Some(gate),
             slower_than: Some(f64::INFINITY),
+            rival: Some(f64::INFINITY),
             ..Sampling::default()
         };
         let sent = settings.finite();
         let received: Sampling = serde_json::from_str(&serde_json::to_string(&sent).unwrap()).unwrap();
         assert_eq!(received, sent);
-        assert!(received.budget_seconds > 1e9 && received.slower_than.is_none());
+        assert!(received.budget_seconds > 1e9 && received.slower_than.is_none() && received.rival.is_none());
         assert_eq!((received.target_spread, received.gate.unwrap().reference), (0.0, None));
         assert_eq!(Sampling::default().finite(), Sampling::default());
     }

@@ -35,18 +35,19 @@ impl std::fmt::Display for WorkerCommand {
 struct SpawnOrder {
     command: WorkerCommand,
     memory_limit: u64,
+    cores: Vec<usize>,
     reply: mpsc::Sender<io::Result<Child>>,
 }
 
-/// Starts the process on the thread that starts all of them.
-pub(crate) fn spawn(command: WorkerCommand, memory_limit: u64) -> io::Result<Child> {
+/// Starts the process on the thread that starts all of them. It may run on these cores only, on any without them.
+pub(crate) fn spawn(command: WorkerCommand, memory_limit: u64, cores: Vec<usize>) -> io::Result<Child> {
     static SPAWNER: OnceLock<mpsc::Sender<SpawnOrder>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
         let (sender, orders) = mpsc::channel::<SpawnOrder>();
         // Should the thread not start, the orders are dropped and every caller gets an error.
         let _ = std::thread::Builder::new().name("worker-spawner".into()).spawn(move || {
             for order in orders {
-                let child = spawn_here(&order.command, order.memory_limit);
+                let child = spawn_here(&order.command, order.memory_limit, &order.cores);
                 if let Err(mpsc::SendError(Ok(mut child))) = order.reply.send(child) {
                     // Whoever ordered it is gone.
                     let _ = child.kill();
@@ -58,11 +59,12 @@ pub(crate) fn spawn(command: WorkerCommand, memory_limit: u64) -> io::Result<Chi
     });
     let gone = || io::Error::other("the thread that starts workers is gone");
     let (reply, answer) = mpsc::channel();
-    spawner.send(SpawnOrder { command, memory_limit, reply }).map_err(|_| gone())?;
+    spawner.send(SpawnOrder { command, memory_limit, cores, reply }).map_err(|_| gone())?;
     answer.recv().map_err(|_| gone())?
 }
 
-fn spawn_here(command: &WorkerCommand, memory_limit: u64) -> io::Result<Child> {
+fn spawn_here(command: &WorkerCommand, memory_limit: u64, cores: &[usize]) -> io::Result<Child> {
+    let affinity = core_set(cores);
     let parent = std::process::id();
     let mut process = Command::new(&command.program);
     process
@@ -83,11 +85,29 @@ fn spawn_here(command: &WorkerCommand, memory_limit: u64) -> io::Result<Child> {
             if libc::getppid() as u32 != parent {
                 libc::_exit(1);
             }
+            if let Some(set) = &affinity {
+                // Where this is not allowed, the worker is only less well placed.
+                libc::sched_setaffinity(0, size_of_val(set), set);
+            }
             set_limit(libc::RLIMIT_DATA, memory_limit)?;
             set_limit(libc::RLIMIT_CORE, 0)
         });
     }
     process.spawn()
+}
+
+/// The cores as the system wants them; `None` for none.
+pub(crate) fn core_set(cores: &[usize]) -> Option<libc::cpu_set_t> {
+    if cores.is_empty() {
+        return None;
+    }
+    // SAFETY: a CPU set is plain bits, for which zero is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for &core in cores.iter().filter(|c| **c < libc::CPU_SETSIZE as usize) {
+        // SAFETY: the index is below the number of bits in the set.
+        unsafe { libc::CPU_SET(core, &mut set) };
+    }
+    Some(set)
 }
 
 fn set_limit(resource: libc::__rlimit_resource_t, value: u64) -> io::Result<()> {

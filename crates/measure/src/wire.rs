@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::sampling::{Samples, Sampling};
 
 /// Raised whenever a frame's meaning changes; both sides must agree.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 const MARK: [u8; 4] = *b"tlwg";
 const PREFIX: usize = 16;

@@ -1,4 +1,4 @@
-/* The C interface of talweg's runtime: a thread pool, and loading of compiled kernels. */
+/* The C interface of talweg's runtime: running compiled models; below it, the thread pool and single kernels. */
 #ifndef TALWEG_RUNTIME_H
 #define TALWEG_RUNTIME_H
 
@@ -48,6 +48,35 @@ talweg_object *talweg_object_load(const uint8_t *bytes, size_t len);
 void talweg_object_free(talweg_object *object);
 /* The address of a symbol, to be cast to talweg_kernel for a kernel; NULL, with an error, if there is none. */
 const void *talweg_object_symbol(const talweg_object *object, const char *name);
+
+typedef struct talweg_model talweg_model;
+typedef struct talweg_session talweg_session;
+
+/* Loads a compiled model (`talweg compile model.onnx -o model.talweg`); NULL on error. */
+talweg_model *talweg_model_open(const char *path);
+/* The same from memory, which may be freed afterwards. */
+talweg_model *talweg_model_from_memory(const uint8_t *bytes, size_t len);
+/* Frees the model; sessions made from it stay usable. NULL is allowed. */
+void talweg_model_free(talweg_model *model);
+/* The number of inputs (is_output = 0) or outputs (is_output = 1). */
+size_t talweg_model_ports(const talweg_model *model, int32_t is_output);
+/* The name of an input or output, valid as long as the model; NULL if there is none. */
+const char *talweg_model_port_name(const talweg_model *model, int32_t is_output, size_t index);
+/* The number of axes; the extents are written to shape, at most `capacity` of them. */
+size_t talweg_model_port_shape(const talweg_model *model, int32_t is_output, size_t index, int64_t *shape, size_t capacity);
+/* The size in bytes; 0 if there is none. */
+size_t talweg_model_port_bytes(const talweg_model *model, int32_t is_output, size_t index);
+
+/* Memory and threads for a model, threads = 0 for one on each core; NULL on error. One run at a time. */
+talweg_session *talweg_session_create(const talweg_model *model, size_t threads);
+/* Frees the session. NULL is allowed. */
+void talweg_session_free(talweg_session *session);
+/* The memory of an input, 64-byte aligned, to be filled before a run and kept between runs. */
+uint8_t *talweg_session_input(talweg_session *session, size_t index);
+/* The memory of an output, to be read after a run. */
+const uint8_t *talweg_session_output(const talweg_session *session, size_t index);
+/* Runs the model on what the inputs' memory holds; 0 if it went well. */
+int32_t talweg_session_run(talweg_session *session);
 
 #ifdef __cplusplus
 }

@@ -15,7 +15,7 @@ thread_local! {
 }
 
 /// Keeps the error's text for this thread and returns null.
-fn fail<T>(error: impl Display) -> *mut T {
+pub(crate) fn fail<T>(error: impl Display) -> *mut T {
     let text: Vec<u8> = error.to_string().into_bytes().into_iter().filter(|&byte| byte != 0).collect();
     LAST_ERROR.with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
     std::ptr::null_mut()

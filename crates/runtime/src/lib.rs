@@ -7,6 +7,7 @@
 //! | [`pool`] | the fork-join thread pool behind a kernel's parallel loops |
 //! | [`object_loader`] | turning a compiled object into callable machine code |
 //! | [`externals`], [`relocation`] | its parts: what kernels may call, how addresses are patched in |
+//! | [`model`] | compiled networks: the file, loading it, running it |
 //! | [`capi`] | the C interface, declared in `include/talweg_runtime.h` |
 //! | [`affinity`] | which cores this process may use, and pinning a thread to one |
 
@@ -15,6 +16,7 @@ pub mod affinity;
 pub mod aligned_buffer;
 pub mod capi;
 pub mod externals;
+pub mod model;
 pub mod object_loader;
 pub mod pool;
 pub mod relocation;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const CAPI: &str = include_str!("../src/capi.rs");
+const CAPI: &str = concat!(include_str!("../src/capi.rs"), include_str!("../src/model/capi.rs"));
 const HEADER: &str = include_str!("../include/talweg_runtime.h");
 
 /// Function names in the text that start with `talweg_` and follow `before`.
@@ -53,6 +53,9 @@ int main(void) {
     if (object || !strstr(talweg_last_error(), "not a loadable object")) return 6;
     if (talweg_object_symbol(NULL, "kernel")) return 7;
     talweg_object_free(NULL);
+    if (talweg_model_open("/no/such/model") || !strstr(talweg_last_error(), "cannot read the artefact")) return 8;
+    if (talweg_model_from_memory(garbage, sizeof garbage) || !strstr(talweg_last_error(), "not a talweg artefact")) return 9;
+    if (talweg_session_create(NULL, 1) || talweg_session_run(NULL) == 0 || talweg_model_ports(NULL, 0)) return 10;
     puts("good");
     return 0;
 }

@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p talweg-search --example descent [SPEC]`
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,7 +11,9 @@ use talweg_ops::Spec;
 use talweg_search::felix::descent::score_gradient;
 use talweg_search::felix::hidden::HiddenUnits;
 use talweg_search::felix::smooth_program;
-use talweg_search::{Felix, FelixParams, Rng, Sample, SharedScorer, SimulatedDevice, Strategy};
+use talweg_search::{
+    DifferentiableScorer, Felix, FelixParams, Rng, Sample, SharedScorer, SimulatedDevice, Strategy,
+};
 use talweg_space::Space;
 use talweg_target::Target;
 
@@ -61,35 +64,37 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let n = 64 * 8;
     let points: Vec<f64> =
         (0..n).flat_map(|_| space.sample_in(sketch, &mut rng).values).map(|v| v as f64).collect();
-    let rate = |threads: usize, features_only: bool| {
+    let network = SharedScorer::network(&target, 1, 1);
+    let rate = |threads: usize, scorer: Option<&SharedScorer>| {
         let start = Instant::now();
-        let repeats = 40;
-        scorer.with(|model| {
-            std::thread::scope(|scope| {
-                for _ in 0..threads {
-                    scope.spawn(|| {
-                        let (mut scratch, mut grad) = (SmoothScratch::default(), vec![0.0; points.len()]);
-                        for _ in 0..repeats {
-                            if features_only {
-                                let mut ones = |_: std::ops::Range<usize>, _: &[f32], slopes: &mut [f32]| {
-                                    slopes.fill(1.0)
-                                };
-                                program.gradient(&points, n, 0.2, &mut ones, &mut grad, &mut scratch);
-                            } else {
-                                score_gradient(program, &points, n, 0.2, model, &mut grad, &mut scratch);
-                            }
-                        }
-                    });
+        let repeats = 20;
+        let work = |model: Option<&dyn DifferentiableScorer>| {
+            let (mut scratch, mut grad) = (SmoothScratch::default(), vec![0.0; points.len()]);
+            for _ in 0..repeats {
+                match model {
+                    Some(model) => score_gradient(program, &points, n, 0.2, model, &mut grad, &mut scratch),
+                    None => {
+                        let mut ones = |_: Range<usize>, _: &[f32], slopes: &mut [f32]| slopes.fill(1.0);
+                        program.gradient(&points, n, 0.2, &mut ones, &mut grad, &mut scratch);
+                    }
                 }
-            });
-        });
+            }
+        };
+        let run = |model: Option<&dyn DifferentiableScorer>| {
+            std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(|| work(model)))));
+        };
+        match scorer {
+            Some(scorer) => scorer.with(|model| run(Some(model))),
+            None => run(None),
+        }
         (threads * repeats * n) as f64 / start.elapsed().as_secs_f64()
     };
     for threads in [1, 2] {
         println!(
-            "sketch {sketch}, {threads} threads: {:.0} feature gradients a second, {:.0} with the model of hidden units",
-            rate(threads, true),
-            rate(threads, false)
+            "sketch {sketch}, {threads} threads, gradients a second: {:.0} of features alone, {:.0} with hidden units, {:.0} with the network",
+            rate(threads, None),
+            rate(threads, Some(&scorer)),
+            rate(threads, Some(&network))
         );
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! Simulated annealing on predicted scores (AutoTVM).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::pool::{Pool, Scored};
-use crate::{Candidate, Domain, Rng, Sample, Scorer, Strategy, diversity, history::History};
+use crate::rounds::{Planner, Rounds};
+use crate::{Candidate, Domain, Scorer, diversity};
 
 /// Parameters of [`Annealing`].
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,9 @@ pub struct AnnealingParams {
     pub patience: usize,
     /// Candidates of one plan.
     pub plan: usize,
+    /// Candidates of the first plan of a scorer that knows other tasks only; later ones are as large as all before them
+    /// together, up to `plan`, so that what does not carry over is found out early.
+    pub first_plan: usize,
     /// The share of a plan, its end, that is random.
     pub random: f64,
     /// What a newly covered knob value is worth, in units of the score range of the pool; 0 turns diversity off.
@@ -37,6 +40,7 @@ impl Default for AnnealingParams {
             temperature: (1.0, 0.0),
             patience: 50,
             plan: 64,
+            first_plan: 8,
             random: 0.05,
             diversity: 0.02,
             pool: 2,
@@ -48,16 +52,10 @@ impl Default for AnnealingParams {
 /// Walks by redrawing one knob at a time, and measures the best candidates met.
 pub struct Annealing {
     name: String,
-    domain: Arc<dyn Domain>,
     scorer: Box<dyn Scorer>,
     params: AnnealingParams,
-    history: History,
-    rng: Rng,
+    rounds: Rounds,
     chains: Vec<Candidate>,
-    /// Planned, and not yet asked for.
-    queue: VecDeque<Candidate>,
-    /// Told, and not yet learnt.
-    pending: Vec<Sample>,
 }
 
 impl Annealing {
@@ -68,17 +66,8 @@ impl Annealing {
         params: AnnealingParams,
         seed: u64,
     ) -> Annealing {
-        Annealing {
-            name: "annealing".into(),
-            domain,
-            scorer,
-            params,
-            history: History::default(),
-            rng: Rng::new(seed),
-            chains: Vec::new(),
-            queue: VecDeque::new(),
-            pending: Vec::new(),
-        }
+        let rounds = Rounds::new(domain, seed);
+        Annealing { name: "annealing".into(), scorer, params, rounds, chains: Vec::new() }
     }
 
     /// The same under the name of a system made of it.
@@ -87,32 +76,11 @@ impl Annealing {
         self
     }
 
-    /// Fills the queue: learnt choices first, then random ones.
-    fn plan(&mut self) {
-        if !self.pending.is_empty() {
-            self.scorer.learn(&std::mem::take(&mut self.pending));
-        }
-        let size = self.params.plan.max(1);
-        if self.scorer.is_trained() {
-            let random = (size as f64 * self.params.random).round() as usize;
-            let capacity = size * self.params.pool.max(1);
-            let pool = if self.scorer.is_borrowed() { self.seed(capacity) } else { self.anneal(capacity) };
-            let chosen = diversity::choose(pool, size.saturating_sub(random), self.params.diversity);
-            for candidate in chosen {
-                if self.history.propose(&candidate) {
-                    self.queue.push_back(candidate);
-                }
-            }
-        }
-        let missing = size.saturating_sub(self.queue.len());
-        self.queue.extend(self.history.draw(&*self.domain, missing, &mut self.rng));
-    }
-
     /// The best of many random candidates, best first.
     fn seed(&mut self, capacity: usize) -> Vec<Scored> {
         let mut pool = Pool::new(capacity);
         let drawn: Vec<Candidate> =
-            (0..self.params.seeds).filter_map(|_| self.domain.sample(&mut self.rng)).collect();
+            (0..self.params.seeds).filter_map(|_| self.rounds.domain.sample(&mut self.rounds.rng)).collect();
         let scores = self.scorer.score(&drawn);
         self.offer(&mut pool, &drawn, &scores);
         pool.into_best()
@@ -121,9 +89,9 @@ impl Annealing {
     /// Lets the chains walk; the best unseen candidates they met, best first.
     fn anneal(&mut self, capacity: usize) -> Vec<Scored> {
         let mut pool = Pool::new(capacity);
-        let wanted = (self.params.chains as f64).min(self.domain.size().max(1.0)) as usize;
+        let wanted = (self.params.chains as f64).min(self.rounds.domain.size().max(1.0)) as usize;
         while self.chains.len() < wanted {
-            match self.domain.sample(&mut self.rng) {
+            match self.rounds.domain.sample(&mut self.rounds.rng) {
                 Some(candidate) => self.chains.push(candidate),
                 None => return Vec::new(),
             }
@@ -137,14 +105,14 @@ impl Annealing {
             let moves: Vec<Candidate> = self
                 .chains
                 .iter()
-                .map(|c| self.domain.reroll(c, &mut self.rng).unwrap_or_else(|| c.clone()))
+                .map(|c| self.rounds.domain.reroll(c, &mut self.rounds.rng).unwrap_or_else(|| c.clone()))
                 .collect();
             let new = self.scorer.score(&moves);
             let is_changed = self.offer(&mut pool, &moves, &new);
             for (at, candidate) in moves.into_iter().enumerate() {
                 let gain = new[at] - scores[at];
                 let accept = if gain >= 0.0 { 1.0 } else { (gain / temperature.max(1e-5)).exp() };
-                if self.rng.chance(f64::from(accept)) {
+                if self.rounds.rng.chance(f64::from(accept)) {
                     (self.chains[at], scores[at]) = (candidate, new[at]);
                 }
             }
@@ -160,7 +128,7 @@ impl Annealing {
     fn offer(&self, pool: &mut Pool, candidates: &[Candidate], scores: &[f32]) -> bool {
         let mut is_changed = false;
         for (candidate, score) in candidates.iter().zip(scores) {
-            if pool.wants(*score) && !self.history.knows(candidate) {
+            if pool.wants(*score) && !self.rounds.history.knows(candidate) {
                 is_changed |= pool.offer(candidate, *score);
             }
         }
@@ -168,27 +136,38 @@ impl Annealing {
     }
 }
 
-impl Strategy for Annealing {
+impl Planner for Annealing {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn ask(&mut self, n: usize) -> Vec<Candidate> {
-        let mut out = Vec::new();
-        while out.len() < n {
-            if self.queue.is_empty() {
-                self.plan();
-            }
-            match self.queue.pop_front() {
-                Some(candidate) => out.push(candidate),
-                None => break,
-            }
-        }
-        out
+    fn rounds(&mut self) -> &mut Rounds {
+        &mut self.rounds
     }
 
-    fn tell(&mut self, samples: &[Sample]) {
-        self.history.tell(samples);
-        self.pending.extend_from_slice(samples);
+    /// Learnt choices first, then random ones.
+    fn plan(&mut self) {
+        let news = self.rounds.news();
+        if !news.is_empty() {
+            self.scorer.learn(&news);
+        }
+        let size = match self.scorer.is_transferred() {
+            true => self.rounds.history.samples().len().max(self.params.first_plan).min(self.params.plan),
+            false => self.params.plan,
+        };
+        let size = size.max(1);
+        if self.scorer.is_trained() {
+            let random = (size as f64 * self.params.random).round() as usize;
+            let capacity = size * self.params.pool.max(1);
+            let pool = if self.scorer.is_borrowed() { self.seed(capacity) } else { self.anneal(capacity) };
+            for candidate in diversity::choose(pool, size.saturating_sub(random), self.params.diversity) {
+                self.rounds.plan(candidate);
+            }
+        }
+        self.rounds.fill(size);
+    }
+
+    fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
+        self.scorer.is_trained().then(|| self.scorer.score(candidates))
     }
 }

@@ -1,10 +1,10 @@
 //! Evolution on predicted scores, with crossover by node (Ansor).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::pool::{Pool, Scored};
-use crate::{Candidate, Domain, Rng, Sample, Scorer, Strategy, diversity, history::History};
+use crate::rounds::{Planner, Rounds};
+use crate::{Candidate, Domain, Rng, Scorer, diversity};
 
 /// Parameters of [`Evolutionary`].
 #[derive(Clone, Debug, PartialEq)]
@@ -46,15 +46,9 @@ impl Default for EvolutionaryParams {
 /// Evolves a population each round, from random and the best measured candidates, and measures the best ones met.
 pub struct Evolutionary {
     name: String,
-    domain: Arc<dyn Domain>,
     scorer: Box<dyn Scorer>,
     params: EvolutionaryParams,
-    history: History,
-    rng: Rng,
-    /// Planned, and not yet asked for.
-    queue: VecDeque<Candidate>,
-    /// Told, and not yet learnt.
-    pending: Vec<Sample>,
+    rounds: Rounds,
 }
 
 impl Evolutionary {
@@ -65,16 +59,7 @@ impl Evolutionary {
         params: EvolutionaryParams,
         seed: u64,
     ) -> Evolutionary {
-        Evolutionary {
-            name: "evolutionary".into(),
-            domain,
-            scorer,
-            params,
-            history: History::default(),
-            rng: Rng::new(seed),
-            queue: VecDeque::new(),
-            pending: Vec::new(),
-        }
+        Evolutionary { name: "evolutionary".into(), scorer, params, rounds: Rounds::new(domain, seed) }
     }
 
     /// The same under the name of a system made of it.
@@ -83,23 +68,10 @@ impl Evolutionary {
         self
     }
 
-    /// Fills the queue: the best of an evolution, then random candidates.
-    fn plan(&mut self) {
-        if !self.pending.is_empty() {
-            self.scorer.learn(&std::mem::take(&mut self.pending));
-        }
-        let size = self.params.round.max(1);
-        if self.scorer.is_trained() {
-            let random = (size as f64 * self.params.epsilon).round() as usize;
-            let best = self.evolve(size * self.params.pool.max(1));
-            for candidate in diversity::choose(best, size.saturating_sub(random), self.params.diversity) {
-                if self.history.propose(&candidate) {
-                    self.queue.push_back(candidate);
-                }
-            }
-        }
-        let missing = size.saturating_sub(self.queue.len());
-        self.queue.extend(self.history.draw(&*self.domain, missing, &mut self.rng));
+    /// The same with rounds of another size: it learns after each.
+    pub fn with_round(mut self, round: usize) -> Evolutionary {
+        self.params.round = round;
+        self
     }
 
     /// The best unseen candidates of all generations, best first.
@@ -109,7 +81,7 @@ impl Evolutionary {
         for generation in 0..=self.params.generations {
             let scores = self.scorer.score(&population);
             for (candidate, score) in population.iter().zip(&scores) {
-                if pool.wants(*score) && !self.history.knows(candidate) {
+                if pool.wants(*score) && !self.rounds.history.knows(candidate) {
                     pool.offer(candidate, *score);
                 }
             }
@@ -122,12 +94,12 @@ impl Evolutionary {
 
     /// The first generation: the best measured and random candidates. Small domains have small populations.
     fn founders(&mut self) -> Vec<Candidate> {
-        let size = (self.params.population as f64).min(2.0 * self.domain.size() + 1.0) as usize;
+        let size = (self.params.population as f64).min(2.0 * self.rounds.domain.size() + 1.0) as usize;
         let measured = (size as f64 * self.params.measured) as usize;
-        let best = self.history.best(measured);
+        let best = self.rounds.history.best(measured);
         let mut out: Vec<Candidate> = best.into_iter().map(|s| s.candidate.clone()).collect();
         while out.len() < size {
-            match self.domain.sample(&mut self.rng) {
+            match self.rounds.domain.sample(&mut self.rounds.rng) {
                 Some(candidate) => out.push(candidate),
                 None => break,
             }
@@ -141,12 +113,14 @@ impl Evolutionary {
         let mut children = Vec::with_capacity(population.len());
         let mut couples = Vec::new();
         for _ in 0..population.len() {
-            let a = wheel.spin(&mut self.rng);
-            if self.rng.chance(self.params.mutation) {
+            let a = wheel.spin(&mut self.rounds.rng);
+            if self.rounds.rng.chance(self.params.mutation) {
                 let parent = &population[a];
-                children.push(self.domain.mutate(parent, &mut self.rng).unwrap_or_else(|| parent.clone()));
+                children.push(
+                    self.rounds.domain.mutate(parent, &mut self.rounds.rng).unwrap_or_else(|| parent.clone()),
+                );
             } else {
-                couples.push((a, wheel.spin(&mut self.rng)));
+                couples.push((a, wheel.spin(&mut self.rounds.rng)));
             }
         }
         // Parents of crossover are scored by node, all in one batch.
@@ -156,9 +130,9 @@ impl Evolutionary {
         for (pair, nodes) in parents.chunks_exact(2).zip(nodes.chunks_exact(2)) {
             let (a, b) = ((&pair[0], nodes[0].as_slice()), (&pair[1], nodes[1].as_slice()));
             let child = if nodes[0].is_empty() {
-                self.domain.crossover(a.0, b.0, &mut self.rng)
+                self.rounds.domain.crossover(a.0, b.0, &mut self.rounds.rng)
             } else {
-                self.domain.crossover_by_node(a, b, &mut self.rng)
+                self.rounds.domain.crossover_by_node(a, b, &mut self.rounds.rng)
             };
             children.push(child.unwrap_or_else(|| pair[0].clone()));
         }
@@ -190,28 +164,34 @@ impl Wheel {
     }
 }
 
-impl Strategy for Evolutionary {
+impl Planner for Evolutionary {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn ask(&mut self, n: usize) -> Vec<Candidate> {
-        let mut out = Vec::new();
-        while out.len() < n {
-            if self.queue.is_empty() {
-                self.plan();
-            }
-            match self.queue.pop_front() {
-                Some(candidate) => out.push(candidate),
-                None => break,
-            }
-        }
-        out
+    fn rounds(&mut self) -> &mut Rounds {
+        &mut self.rounds
     }
 
-    fn tell(&mut self, samples: &[Sample]) {
-        self.history.tell(samples);
-        self.pending.extend_from_slice(samples);
+    /// The best of an evolution, then random candidates.
+    fn plan(&mut self) {
+        let news = self.rounds.news();
+        if !news.is_empty() {
+            self.scorer.learn(&news);
+        }
+        let size = self.params.round.max(1);
+        if self.scorer.is_trained() {
+            let random = (size as f64 * self.params.epsilon).round() as usize;
+            let best = self.evolve(size * self.params.pool.max(1));
+            for candidate in diversity::choose(best, size.saturating_sub(random), self.params.diversity) {
+                self.rounds.plan(candidate);
+            }
+        }
+        self.rounds.fill(size);
+    }
+
+    fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
+        self.scorer.is_trained().then(|| self.scorer.score(candidates))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use talweg_cost::{Batch, BoostedModel, CostError, CostModel, Loss, Params, Transfer, Trees};
+use talweg_cost::{Batch, BoostedModel, CostError, CostModel, Loss, Mlp, Params, Transfer, Trees};
 use talweg_features::FeatureError;
 use talweg_space::Space;
 use talweg_target::Target;
@@ -20,6 +20,8 @@ struct Inner {
     samples: TrainingSet,
     /// Samples below which scores mean nothing.
     needed: usize,
+    /// Whether it started from a model of other tasks.
+    is_transferred: bool,
     /// Whether the last fit succeeded, or a global model knows something already.
     is_trained: bool,
     error: Option<CostError>,
@@ -29,7 +31,14 @@ impl SharedModel {
     /// Any model, which is asked once it has been fitted on `needed` samples with a success among them.
     pub fn new(model: Box<dyn CostModel>, needed: usize) -> SharedModel {
         let samples = TrainingSet::new();
-        SharedModel(Arc::new(Mutex::new(Inner { model, samples, needed, is_trained: false, error: None })))
+        SharedModel(Arc::new(Mutex::new(Inner {
+            model,
+            samples,
+            needed,
+            is_transferred: false,
+            is_trained: false,
+            error: None,
+        })))
     }
 
     /// Ansor's: trees with weighted squared loss on sums of stores. Scores are random for the first round.
@@ -43,11 +52,26 @@ impl SharedModel {
     /// AutoTVM's: trees with pairwise rank loss, on top of a global model if there is one.
     pub fn autotvm(global: Option<Trees>, seed: u64) -> SharedModel {
         let params = Params { seed, ..Params::autotvm() };
-        let is_trained = global.is_some();
+        let has_global = global.is_some();
         let transfer = Transfer::new(global, Loss::PairwiseRank, params);
-        let shared = SharedModel::new(Box::new(transfer), if is_trained { 1 } else { 64 });
-        shared.lock().is_trained = is_trained;
+        let shared = SharedModel::new(Box::new(transfer), if has_global { 1 } else { 64 });
+        let mut inner = shared.lock();
+        (inner.is_transferred, inner.is_trained) = (has_global, has_global);
+        drop(inner);
         shared
+    }
+
+    /// Any model that already knows something, and learns from the first samples on.
+    pub fn informed(model: Box<dyn CostModel>) -> SharedModel {
+        let shared = SharedModel::new(model, 2);
+        shared.lock().is_trained = true;
+        shared
+    }
+
+    /// The network as it is now, for those who want derivatives of its scores; none if the model is none, or has not
+    /// learnt yet.
+    pub fn network(&self) -> Option<Mlp> {
+        self.lock().model.network().cloned()
     }
 
     /// Everything learnt so far, for example as the history of another search.
@@ -147,6 +171,10 @@ impl Scorer for ModelScorer {
 
     fn is_trained(&self) -> bool {
         self.model.lock().is_trained
+    }
+
+    fn is_transferred(&self) -> bool {
+        self.model.lock().is_transferred
     }
 
     fn is_borrowed(&self) -> bool {

@@ -7,6 +7,7 @@
 //! | [`outcome`] | what a measurement says |
 //! | [`strategy`] | ask and tell |
 //! | [`history`] | what a strategy has proposed and been told |
+//! | [`rounds`] | what strategies that plan in rounds have in common |
 //! | [`random`], [`grid`], [`genetic`] | strategies without a model |
 //! | [`annealing`], [`diversity`] | AutoTVM's search, and how it spreads a batch |
 //! | [`evolutionary`] | Ansor's search |
@@ -14,6 +15,7 @@
 //! | [`pool`] | the best candidates met during a search |
 //! | [`space_domain`] | schedule spaces as domains |
 //! | [`featurize`], [`training`], [`learned`] | the scorer on features and cost models |
+//! | [`network`] | the shipped network as a model |
 //! | [`systems`] | AutoTVM and Ansor, put together |
 //! | [`device`] | a simulated device to compare strategies on |
 //! | [`testing`] | synthetic domains and scorers |
@@ -30,10 +32,12 @@ pub mod genetic;
 pub mod grid;
 pub mod history;
 pub mod learned;
+pub mod network;
 pub mod objective;
 pub mod outcome;
 pub mod pool;
 pub mod random;
+pub mod rounds;
 pub mod scheduler;
 pub mod scorer;
 pub mod space_domain;
@@ -54,6 +58,7 @@ pub use grid::Grid;
 pub use learned::{ModelScorer, SharedModel};
 pub use outcome::{Outcome, Sample};
 pub use random::Random;
+pub use rounds::{Planner, Rounds};
 pub use scorer::{RandomScorer, Scorer};
 pub use space_domain::SpaceDomain;
 pub use strategy::Strategy;

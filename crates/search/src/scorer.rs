@@ -19,6 +19,11 @@ pub trait Scorer {
     /// Whether scores mean anything yet.
     fn is_trained(&self) -> bool;
 
+    /// Whether some of what it knows comes from other tasks.
+    fn is_transferred(&self) -> bool {
+        false
+    }
+
     /// Whether all it knows comes from other tasks: good enough to choose among random candidates, not to be followed
     /// to where none of them are.
     fn is_borrowed(&self) -> bool {

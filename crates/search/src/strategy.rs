@@ -10,9 +10,16 @@ pub trait Strategy {
     /// The name, as on the command line.
     fn name(&self) -> &str;
 
-    /// Up to `n` new legal candidates; fewer when the space has no more of them, none when it is exhausted.
+    /// Up to `n` new legal candidates; fewer when the space has no more of them or the strategy wants to hear about these
+    /// first, none when the space is exhausted.
     fn ask(&mut self, n: usize) -> Vec<Candidate>;
 
     /// Reports measurements, asked for or not.
     fn tell(&mut self, samples: &[Sample]);
+
+    /// What the search expects of candidates, larger for faster ones; `None` when it has no model, or an untrained one.
+    fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
+        let _ = candidates;
+        None
+    }
 }

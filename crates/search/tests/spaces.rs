@@ -149,7 +149,7 @@ fn failures_train_as_slow_and_do_not_stop_a_search() {
     for mut strategy in strategies(&space, 6) {
         for round in 0..3 {
             let asked = strategy.ask(64);
-            assert_eq!(asked.len(), 64, "{}", strategy.name());
+            assert!(asked.len() >= 24, "{}: {}", strategy.name(), asked.len());
             let fails = |at: usize| round == 0 || at.is_multiple_of(3);
             let told: Vec<Sample> = asked
                 .into_iter()

@@ -198,3 +198,38 @@ fn crossover_by_node_takes_the_better_node() {
         lattice.crossover_by_node((&a, &speed(&a)), (&b, &speed(&b)), &mut talweg_search::Rng::new(0));
     assert_eq!(child, Some(candidate([8, 4, 8, 4])));
 }
+
+/// A scorer that has learnt from other tasks.
+struct Transferred(Box<dyn Scorer>);
+
+impl Scorer for Transferred {
+    fn score(&mut self, candidates: &[Candidate]) -> Vec<f32> {
+        self.0.score(candidates)
+    }
+
+    fn learn(&mut self, samples: &[Sample]) {
+        self.0.learn(samples);
+    }
+
+    fn is_trained(&self) -> bool {
+        true
+    }
+
+    fn is_transferred(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn plans_of_a_transferred_model_grow_with_what_was_measured() {
+    let params =
+        AnnealingParams { chains: 16, iterations: 20, plan: 64, first_plan: 8, ..Default::default() };
+    let mut strategy = Annealing::new(large(), Box::new(Transferred(oracle())), params, 1);
+    let mut sizes = Vec::new();
+    for _ in 0..6 {
+        let asked = strategy.ask(100);
+        sizes.push(asked.len());
+        strategy.tell(&asked.into_iter().map(|c| Sample::new(c.clone(), measure(&c))).collect::<Vec<_>>());
+    }
+    assert_eq!(sizes, [8, 8, 16, 32, 64, 64]);
+}

@@ -99,6 +99,7 @@ pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Resu
         // A neighbour on the same core shows in the probe; such samples say nothing about the kernel.
         gate: Some(Gate { max_rejected: 300, ..Gate::default() }),
         slower_than: None,
+        rival: None,
     };
     let measurer = Measurer::new(settings)?;
     let before = measure_peak(options.threads);

@@ -6,9 +6,11 @@
 //! | module | holds |
 //! |---|---|
 //! | [`operator`] | an operator with its schedule, lowered and verified |
+//! | [`network`] | a model imported, cut into tasks, compiled |
 //! | [`bench`] | building, checking and timing an operator in worker processes |
 
 pub mod bench;
+pub mod network;
 pub mod operator;
 
 pub use bench::{BenchError, BenchOptions, Report, run as bench_operator};

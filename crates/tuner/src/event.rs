@@ -29,6 +29,9 @@ pub enum Event {
         task: usize,
         /// How many candidates.
         count: usize,
+        /// What the cost model expects of the best of them, where it expects anything: speed over that of the fastest
+        /// measured one for a model of speeds, any unit for a model of ranks.
+        predicted: Option<f64>,
         /// How long it took.
         seconds: f64,
     },
@@ -39,16 +42,18 @@ pub enum Event {
         /// Why.
         text: String,
     },
-    /// A part of a batch was compiled.
-    BatchBuilt {
+    /// A batch was compiled, checked and timed.
+    BatchMeasured {
         /// The task.
         task: usize,
-        /// Good ones.
-        built: usize,
-        /// Bad ones.
+        /// Candidates with times.
+        succeeded: usize,
+        /// Candidates without.
         failed: usize,
-        /// How long it took.
-        seconds: f64,
+        /// Seconds in which nothing was timed, for nothing was compiled.
+        building: f64,
+        /// Seconds of checking and timing; compiling goes on meanwhile where there are cores for it.
+        timing: f64,
     },
     /// A candidate was measured.
     SampleMeasured {
@@ -89,6 +94,17 @@ pub enum Event {
         records: usize,
         /// Candidates measured in this run so far, over all tasks.
         trials: usize,
+    },
+    /// The fastest so far is faster than the default in alternating runs too, and was stored as best.
+    BestStored {
+        /// The task.
+        task: usize,
+        /// Its record.
+        record: RecordId,
+        /// Its seconds in these runs.
+        seconds: f64,
+        /// The default's.
+        default_seconds: f64,
     },
     /// The finals of a task are over.
     Verified {

@@ -53,7 +53,7 @@ pub fn compare<R: Runner>(
     budget: Duration,
     deadline: Option<Instant>,
 ) -> Option<Verdict> {
-    let effort = Effort { budget, slower_than: None };
+    let effort = Effort::full(budget);
     let mut times: Vec<Option<Vec<f64>>> = vec![Some(Vec::new()); finalists.len()];
     let mut errors = vec![0.0f64; finalists.len()];
     for round in 0..rounds.max(1) {

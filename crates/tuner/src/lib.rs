@@ -3,7 +3,8 @@
 //! A [`Tuner`] takes tasks and improves the one the task scheduler names, batch by batch, until the budget is used up
 //! or nothing is left to gain. Whatever is measured is stored in one transaction a batch, so a killed run loses at
 //! most the batch in flight, and the next run resumes from the records. A winner is checked against the reference
-//! interpreter, compared with the default schedule in alternating runs, and only then stored as best.
+//! interpreter, compared with the default schedule in alternating runs, and only then stored as best: after the batch
+//! that found it, and once more at the end.
 //!
 //! | module | holds |
 //! |---|---|
@@ -11,6 +12,8 @@
 //! | [`event`] | what happens, as it happens |
 //! | [`report`] | what came of it |
 //! | [`tuner`] | the loop over tasks and batches |
+//! | `round` | one batch of a task: ask, build, measure, store, tell |
+//! | [`seed`] | the default schedule as a candidate |
 //! | [`task`] | the state of one task |
 //! | [`finals`] | the alternating comparison of the fastest candidates with the default |
 //! | [`runner`] | where candidates run: worker processes, or a simulated device |
@@ -26,7 +29,9 @@ pub mod options;
 pub mod records;
 pub mod reference;
 pub mod report;
+mod round;
 pub mod runner;
+pub mod seed;
 pub mod strategy;
 pub mod task;
 pub mod tuner;

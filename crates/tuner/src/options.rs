@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use talweg_ir::Dag;
 use talweg_search::objective::Objective;
 use talweg_target::Target;
 
+use crate::report::StopReason;
 use crate::strategy::{ModelKind, StrategyKind};
 
 /// One task: a DAG, and how much it counts.
@@ -63,6 +64,8 @@ pub struct TuneOptions {
     pub failures: usize,
     /// A task gets no more batches when so many have improved it by less than half a percent.
     pub patience: usize,
+    /// How many candidates near the default schedule the first batch begins with; random and grid search do without.
+    pub seeds: usize,
     /// When the process started: zero of the curve and of the budget.
     pub started: Instant,
     /// Ends the run with the best so far once it is set.
@@ -93,6 +96,7 @@ impl TuneOptions {
             finalists: 8,
             failures: 32,
             patience: 20,
+            seeds: 3,
             started: Instant::now(),
             stop: Arc::default(),
             command: String::new(),
@@ -102,5 +106,17 @@ impl TuneOptions {
     /// Seconds since the start.
     pub fn elapsed(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
+    }
+
+    /// Whether a run must end after so many trials, keeping some time back, and why.
+    pub(crate) fn is_over(&self, trials: usize, reserve: Duration) -> Option<StopReason> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Some(StopReason::Interrupted);
+        }
+        if self.trials.is_some_and(|n| trials >= n) {
+            return Some(StopReason::Trials);
+        }
+        let deadline = self.budget.map(|budget| budget.saturating_sub(reserve));
+        deadline.is_some_and(|d| self.started.elapsed() >= d).then_some(StopReason::Budget)
     }
 }

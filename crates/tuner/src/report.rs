@@ -10,8 +10,14 @@ pub enum StopReason {
     Budget,
     /// So many candidates as wanted were measured.
     Trials,
-    /// The space is exhausted, or no task improves any more.
+    /// No task improves any more, or the tasks have ended for different reasons of those below.
     NothingToGain,
+    /// All candidates there are were measured.
+    Exhausted,
+    /// The best does as many operations per second as the machine can.
+    Roofline,
+    /// For many batches neither the measurements nor the predictions were better than what is known.
+    NothingPredicted,
     /// The latency that is good enough was reached.
     GoodEnough,
     /// Somebody asked for the end.
@@ -25,6 +31,9 @@ impl StopReason {
             StopReason::Budget => "budget",
             StopReason::Trials => "trials",
             StopReason::NothingToGain => "nothing-to-gain",
+            StopReason::Exhausted => "exhausted",
+            StopReason::Roofline => "roofline",
+            StopReason::NothingPredicted => "nothing-predicted",
             StopReason::GoodEnough => "good-enough",
             StopReason::Interrupted => "interrupted",
         }
@@ -85,11 +94,11 @@ pub struct Phases {
     pub prepare: f64,
     /// Strategies and their models.
     pub search: f64,
-    /// Compiling candidates.
+    /// Compiling candidates while nothing was timed.
     pub build: f64,
     /// Checking and timing candidates.
     pub measure: f64,
-    /// The database.
+    /// The database, and comparing a new best with the default before it is stored.
     pub store: f64,
     /// The finals.
     pub finals: f64,

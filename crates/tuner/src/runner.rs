@@ -1,10 +1,12 @@
 //! Where candidates run: worker processes that measure, or a simulated device that tests can rely on.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use talweg_db::{Failure, Samples};
 use talweg_ir::{Dag, Nest};
-use talweg_measure::{Built, MeasureError, MeasureOptions, Measurer, Sampling, Task};
+use talweg_measure::{
+    Built, Finished, MeasureError, MeasureOptions, Measurer, Phases, Ran, Sampling, Sink, Task,
+};
 use talweg_search::SimulatedDevice;
 
 use crate::error::TuneError;
@@ -18,6 +20,15 @@ pub struct Effort {
     pub budget: Duration,
     /// A slower kernel is not sampled further.
     pub slower_than: Option<f64>,
+    /// The kernel to beat: one that stays behind it is sampled the less the farther it is behind.
+    pub rival: Option<f64>,
+}
+
+impl Effort {
+    /// So much time, whatever the kernel.
+    pub fn full(budget: Duration) -> Effort {
+        Effort { budget, slower_than: None, rival: None }
+    }
 }
 
 /// A checked and timed kernel.
@@ -29,6 +40,18 @@ pub struct Timing {
     pub samples: Samples,
     /// The largest relative error against the reference.
     pub error: Option<f64>,
+}
+
+/// A program, or why there is none.
+pub type Made = Result<Nest, String>;
+
+/// Who wants a batch of candidates measured.
+pub trait Observer<K> {
+    /// How to time the next candidate; `None` ends the batch.
+    fn effort(&mut self) -> Option<Effort>;
+
+    /// A candidate, by its position, was built in so many seconds, checked and timed, or has failed.
+    fn finished(&mut self, at: usize, compile_seconds: f64, outcome: Result<(K, Timing), Failure>);
 }
 
 /// Builds and runs candidates.
@@ -46,6 +69,42 @@ pub trait Runner {
 
     /// Checks and times a candidate.
     fn run(&mut self, data: &Self::Data, kernel: &Self::Kernel, effort: &Effort) -> Result<Timing, Failure>;
+
+    /// Makes, builds and times a batch of candidates. Runners that can do some of it at the same time have their own;
+    /// this one does one after the other.
+    fn measure(
+        &mut self,
+        data: &Self::Data,
+        count: usize,
+        make: &(dyn Fn(usize) -> Made + Sync),
+        observer: &mut dyn Observer<Self::Kernel>,
+    ) -> Phases {
+        let mut phases = Phases::default();
+        for at in 0..count {
+            let Some(effort) = observer.effort() else { break };
+            let begin = Instant::now();
+            let lost = || Failure { cause: "build".into(), text: "nothing was built".into() };
+            let built = match make(at) {
+                Ok(nest) => self.build(std::slice::from_ref(&nest)).pop().unwrap_or_else(|| Err(lost())),
+                Err(text) => Err(failure(&MeasureError::Unmade { text })),
+            };
+            let ready = Instant::now();
+            phases.building += (ready - begin).as_secs_f64();
+            let seconds = built.as_ref().map_or(0.0, |(_, seconds)| *seconds);
+            let outcome = built.and_then(|(kernel, _)| {
+                let timing = self.run(data, &kernel, &effort)?;
+                Ok((kernel, timing))
+            });
+            phases.timing += ready.elapsed().as_secs_f64();
+            observer.finished(at, seconds, outcome);
+        }
+        phases
+    }
+
+    /// Operations per second no candidate can exceed, where that is known.
+    fn peak(&mut self) -> Option<f64> {
+        None
+    }
 }
 
 /// The cause of candidates that somebody else's kill ended: they are to be measured again, not stored.
@@ -88,22 +147,58 @@ impl Runner for Workers {
     }
 
     fn run(&mut self, data: &Task, kernel: &Built, effort: &Effort) -> Result<Timing, Failure> {
-        let sampling = Sampling {
-            budget_seconds: effort.budget.as_secs_f64(),
-            slower_than: effort.slower_than,
-            ..Sampling::default()
-        };
-        let ran = self.measurer.run_with(data, kernel, &sampling).map_err(|e| failure(&e))?;
-        let samples = Samples {
-            inner: ran.samples.inner,
-            rejected: ran.samples.rejected,
-            disturbed: ran.samples.gate_gave_up,
-            stop: format!("{:?}", ran.samples.stop).to_lowercase(),
-            seconds: ran.samples.seconds,
-        };
-        let seconds = samples.typical().unwrap_or(f64::NAN);
-        Ok(Timing { seconds, samples, error: ran.difference.map(|d| d.max_rel_error) })
+        let ran = self.measurer.run_with(data, kernel, &sampling(effort)).map_err(|e| failure(&e))?;
+        Ok(timing(ran))
     }
+
+    fn measure(
+        &mut self,
+        data: &Task,
+        count: usize,
+        make: &(dyn Fn(usize) -> Made + Sync),
+        observer: &mut dyn Observer<Built>,
+    ) -> Phases {
+        self.measurer.stream(data, count, make, &mut Adapter(observer))
+    }
+
+    fn peak(&mut self) -> Option<f64> {
+        Some(talweg_target::measure_peak(self.measurer.options().threads) * 1e9)
+    }
+}
+
+/// An observer as the stream wants it.
+struct Adapter<'a>(&'a mut dyn Observer<Built>);
+
+impl Sink for Adapter<'_> {
+    fn sampling(&mut self) -> Option<Sampling> {
+        self.0.effort().as_ref().map(sampling)
+    }
+
+    fn finished(&mut self, finished: Finished) {
+        let outcome = finished.outcome.map(|(built, ran)| (built, timing(ran)));
+        self.0.finished(finished.at, finished.compile_seconds, outcome.map_err(|e| failure(&e)));
+    }
+}
+
+fn sampling(effort: &Effort) -> Sampling {
+    Sampling {
+        budget_seconds: effort.budget.as_secs_f64(),
+        slower_than: effort.slower_than,
+        rival: effort.rival,
+        ..Sampling::default()
+    }
+}
+
+fn timing(ran: Ran) -> Timing {
+    let samples = Samples {
+        inner: ran.samples.inner,
+        rejected: ran.samples.rejected,
+        disturbed: ran.samples.gate_gave_up,
+        stop: format!("{:?}", ran.samples.stop).to_lowercase(),
+        seconds: ran.samples.seconds,
+    };
+    let seconds = samples.typical().unwrap_or(f64::NAN);
+    Timing { seconds, samples, error: ran.difference.map(|d| d.max_rel_error) }
 }
 
 /// A simulated device: exact, and the same every time.

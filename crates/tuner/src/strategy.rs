@@ -9,7 +9,6 @@ use talweg_cost::{Loss, Params, Trees};
 use talweg_db::{Database, Record, TargetKey, TaskKey};
 use talweg_features::FeatureError;
 use talweg_ir::Dag;
-use talweg_search::felix::hidden::HiddenUnits;
 use talweg_search::{
     Annealing, AnnealingParams, Evolutionary, EvolutionaryParams, Features, Felix, FelixParams, Genetic,
     GeneticParams, Grid, ModelScorer, Random, RandomScorer, Sample, Scorer, SharedModel, SharedScorer,
@@ -22,10 +21,6 @@ use crate::records::{TASK_VERSION, sample_of};
 
 /// Records of other tasks a global model learns from, at most.
 const MAX_HISTORY: usize = 4000;
-
-/// Hidden units of the model that felix bootstraps from measurements, and the samples it needs before it is asked.
-const FELIX_UNITS: usize = 128;
-const FELIX_NEEDED: usize = 24;
 
 /// A search by its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +69,11 @@ impl StrategyKind {
             StrategyKind::Grid => "grid",
         }
     }
+
+    /// Whether the search may begin near the default schedule; it would not be what it is called otherwise.
+    pub fn takes_seeds(self) -> bool {
+        !matches!(self, StrategyKind::Random | StrategyKind::Grid)
+    }
 }
 
 impl fmt::Display for StrategyKind {
@@ -109,6 +109,8 @@ pub enum ModelKind {
     Trees,
     /// AutoTVM's: trees with pairwise rank loss.
     Rank,
+    /// Felix's: a network on sums of stores, from the shipped checkpoint where there is one.
+    Mlp,
     /// Random scores: what a model is worth, by comparison.
     Random,
 }
@@ -120,8 +122,9 @@ impl FromStr for ModelKind {
         match text {
             "trees" => Ok(ModelKind::Trees),
             "rank" => Ok(ModelKind::Rank),
+            "mlp" => Ok(ModelKind::Mlp),
             "random" => Ok(ModelKind::Random),
-            _ => Err(UnknownName { name: text.into(), known: "trees, rank, random".into() }),
+            _ => Err(UnknownName { name: text.into(), known: "trees, rank, mlp, random".into() }),
         }
     }
 }
@@ -132,6 +135,8 @@ pub struct Search {
     pub strategy: Box<dyn Strategy>,
     /// Its model.
     pub model: Option<SharedModel>,
+    /// Whether predictions are speeds relative to the best measured one, and not just an order.
+    pub predicts_speed: bool,
 }
 
 /// Everything a strategy is made of.
@@ -144,7 +149,7 @@ pub struct Ingredients<'a> {
     pub space: &'a Arc<Space>,
     /// The machine.
     pub target: &'a Target,
-    /// The model that tasks share.
+    /// The model that tasks share: the network if that is the model, Ansor's trees otherwise.
     pub shared: &'a SharedModel,
     /// A model of other tasks.
     pub global: Option<Trees>,
@@ -152,6 +157,10 @@ pub struct Ingredients<'a> {
     pub task: u32,
     /// Names the random stream.
     pub seed: u64,
+    /// Candidates that are measured together: the search learns after each batch.
+    pub batch: usize,
+    /// Threads of the operators' parallel loops.
+    pub threads: usize,
 }
 
 impl Ingredients<'_> {
@@ -159,7 +168,7 @@ impl Ingredients<'_> {
     pub fn search(self) -> Result<Search, FeatureError> {
         let Ingredients { kind, space, target, task, seed, .. } = self;
         let domain = Arc::new(SpaceDomain::new(space.clone()));
-        let plain = |strategy: Box<dyn Strategy>| Ok(Search { strategy, model: None });
+        let plain = |strategy: Box<dyn Strategy>| Ok(Search { strategy, model: None, predicts_speed: false });
         match kind {
             StrategyKind::Genetic => {
                 return plain(Box::new(Genetic::new(domain, GeneticParams::default(), seed)));
@@ -167,20 +176,15 @@ impl Ingredients<'_> {
             StrategyKind::Random => return plain(Box::new(Random::new(domain, seed))),
             StrategyKind::Grid => return plain(Box::new(Grid::new(domain))),
             StrategyKind::Felix => {
-                let scorer = SharedScorer::new(Box::new(HiddenUnits::new(FELIX_UNITS, FELIX_NEEDED, seed)));
-                return plain(Box::new(Felix::new(
-                    space,
-                    target,
-                    scorer,
-                    task,
-                    FelixParams::default(),
-                    seed,
-                )?));
+                let scorer = SharedScorer::network(target, self.threads, seed);
+                let params = FelixParams { round: self.batch, ..FelixParams::default() };
+                return plain(Box::new(Felix::new(space, target, scorer, task, params, seed)?));
             }
             StrategyKind::Ansor if self.model.is_none() => {
                 let model = self.shared.clone();
                 let strategy = talweg_search::ansor(space, target, model.clone(), task, seed)?;
-                return Ok(Search { strategy: Box::new(strategy), model: Some(model) });
+                let strategy = strategy.with_round(self.batch);
+                return Ok(Search { strategy: Box::new(strategy), model: Some(model), predicts_speed: true });
             }
             StrategyKind::AutoTvm if self.model.is_none() => {
                 return plain(Box::new(talweg_search::autotvm(
@@ -194,9 +198,11 @@ impl Ingredients<'_> {
             _ => {}
         }
         let evolves = matches!(kind, StrategyKind::Ansor | StrategyKind::Evolutionary);
-        let model = match self.model.unwrap_or(if evolves { ModelKind::Trees } else { ModelKind::Rank }) {
+        let kind_of_model = self.model.unwrap_or(if evolves { ModelKind::Trees } else { ModelKind::Rank });
+        let model = match kind_of_model {
             ModelKind::Trees => Some(SharedModel::ansor(seed)),
             ModelKind::Rank => Some(SharedModel::autotvm(self.global, seed)),
+            ModelKind::Mlp => Some(self.shared.clone()),
             ModelKind::Random => None,
         };
         let scorer: Box<dyn Scorer> = match &model {
@@ -204,13 +210,13 @@ impl Ingredients<'_> {
             None => Box::new(RandomScorer::new(seed)),
         };
         let strategy: Box<dyn Strategy> = if evolves {
-            let params = EvolutionaryParams::default();
+            let params = EvolutionaryParams { round: self.batch, ..EvolutionaryParams::default() };
             Box::new(Evolutionary::new(domain, scorer, params, seed).named(kind.name()))
         } else {
             let params = AnnealingParams::default();
             Box::new(Annealing::new(domain, scorer, params, seed).named(kind.name()))
         };
-        Ok(Search { strategy, model })
+        Ok(Search { strategy, model, predicts_speed: kind_of_model == ModelKind::Trees })
     }
 }
 
@@ -255,6 +261,7 @@ mod tests {
         let error = "tabu".parse::<StrategyKind>().expect_err("no such strategy").to_string();
         assert!(error.contains("ansor") && error.contains("`tabu`"), "{error}");
         assert_eq!("rank".parse(), Ok(ModelKind::Rank));
+        assert_eq!("mlp".parse(), Ok(ModelKind::Mlp));
         assert!("xgb".parse::<ModelKind>().is_err());
     }
 }

@@ -13,7 +13,7 @@ use talweg_target::Target;
 
 use crate::error::TuneError;
 use crate::options::TaskSpec;
-use crate::report::{FailureGroup, Failures};
+use crate::report::{FailureGroup, Failures, StopReason};
 use crate::runner::Runner;
 use crate::strategy::Search;
 
@@ -66,6 +66,14 @@ pub struct TaskRun<R: Runner> {
     pub failures: Failures,
     /// Seconds since the start, and the best so far.
     pub curve: Vec<(f64, f64)>,
+    /// Candidates near the default schedule, to be measured first.
+    pub seeds: Vec<Candidate>,
+    /// Batches in a row without improvement, measured or predicted.
+    pub settled: usize,
+    /// The seconds of the best that is stored.
+    pub stored: f64,
+    /// Why it gets no more batches.
+    pub closed: Option<StopReason>,
 }
 
 impl<R: Runner> TaskRun<R> {
@@ -84,12 +92,10 @@ impl<R: Runner> TaskRun<R> {
         }
     }
 
-    /// Counts a failure; true for the first of its cause.
-    pub fn count_failure(&mut self, failure: &Failure) -> bool {
-        let fresh = || FailureGroup { count: 0, text: failure.text.clone() };
-        let group = self.failures.entry(failure.cause.clone()).or_insert_with(fresh);
-        group.count += 1;
-        group.count == 1
+    /// Gives the task no more batches.
+    pub fn close(&mut self, reason: StopReason) {
+        self.state.is_exhausted = true;
+        self.closed = Some(reason);
     }
 
     /// The diagnosis when the first candidates have all failed.
@@ -105,6 +111,14 @@ impl<R: Runner> TaskRun<R> {
             text: group.text.clone(),
         })
     }
+}
+
+/// Counts a failure; true for the first of its cause.
+pub fn count_failure(failures: &mut Failures, failure: &Failure) -> bool {
+    let fresh = || FailureGroup { count: 0, text: failure.text.clone() };
+    let group = failures.entry(failure.cause.clone()).or_insert_with(fresh);
+    group.count += 1;
+    group.count == 1
 }
 
 /// A measured candidate on its way to database and strategy.

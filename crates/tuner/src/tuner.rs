@@ -1,41 +1,42 @@
 //! The loop over tasks and batches.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use talweg_db::{Database, NewRecord, Replace, RunId, RunInfo, TargetKey};
+use talweg_db::{Database, NewBest, NewRecord, Replace, RunId, RunInfo, TargetKey};
+use talweg_schedule::Trace;
 use talweg_search::objective::{Network, Objective};
 use talweg_search::scheduler::{Next, Reason, Scheduler, TaskState};
-use talweg_search::{Candidate, Outcome, Sample, SharedModel};
+use talweg_search::{Sample, SharedModel};
 use talweg_space::Space;
 
 use crate::error::TuneError;
 use crate::event::Event;
 use crate::finals::{CLOSED_FIELD, Finalist, OPEN_ROUNDS, Verdict, compare};
 use crate::options::{TaskSpec, TuneOptions};
-use crate::records::{DEFAULT, sample_of, task_key, trace_text};
+use crate::records::{DEFAULT, sample_of, task_key};
 use crate::report::{Failures, Phases, StopReason, TaskReport, TuneReport};
-use crate::runner::{Effort, LOST, Runner, Workers};
-use crate::strategy::{Ingredients, StrategyKind, global_model};
-use crate::task::{Contender, DefaultSchedule, Measured, TaskRun, default_program, lower};
-
-/// Candidates compiled at a time: few enough to notice the end of the budget, enough to keep all builders busy.
-const SUB_BATCH: usize = 16;
+use crate::runner::{Effort, Runner, Workers};
+use crate::seed::seeds;
+use crate::strategy::{Ingredients, ModelKind, StrategyKind, global_model};
+use crate::task::{Contender, DefaultSchedule, TaskRun, default_program, lower};
 
 /// Where events go.
 pub type Listener<'a> = &'a mut dyn FnMut(Event);
 
 /// Tunes tasks.
 pub struct Tuner<R: Runner = Workers> {
-    options: TuneOptions,
+    pub(crate) options: TuneOptions,
     specs: Vec<TaskSpec>,
-    runner: R,
-    db: Database,
-    target: TargetKey,
-    trials: usize,
+    pub(crate) runner: R,
+    pub(crate) db: Database,
+    pub(crate) target: TargetKey,
+    /// Candidates measured in this run.
+    pub(crate) trials: usize,
     /// The default schedules of all tasks together.
     default_seconds: f64,
-    phases: Phases,
+    /// Operations per second that no candidate can exceed.
+    pub(crate) peak: Option<f64>,
+    pub(crate) phases: Phases,
 }
 
 impl Tuner<Workers> {
@@ -65,6 +66,7 @@ impl<R: Runner> Tuner<R> {
             target,
             trials: 0,
             default_seconds: 0.0,
+            peak: None,
             phases: Phases::default(),
         })
     }
@@ -85,8 +87,14 @@ impl<R: Runner> Tuner<R> {
             tool_version: env!("CARGO_PKG_VERSION").into(),
             environment: String::new(),
         })?;
-        let shared = SharedModel::ansor(self.options.seed);
+        let shared = match self.options.model {
+            Some(ModelKind::Mlp) => {
+                SharedModel::mlp(&self.options.target, self.options.threads, self.options.seed)
+            }
+            _ => SharedModel::ansor(self.options.seed),
+        };
         let begin = Instant::now();
+        self.peak = self.runner.peak();
         let mut tasks = Vec::new();
         for at in 0..self.specs.len() {
             tasks.push(self.start(at, run, &shared, listener)?);
@@ -109,7 +117,7 @@ impl<R: Runner> Tuner<R> {
             let at = match scheduler.next(&networks, &states) {
                 Next::Task(at) => at,
                 Next::Done(Reason::RequirementsMet) => break StopReason::GoodEnough,
-                Next::Done(_) => break StopReason::NothingToGain,
+                Next::Done(_) => break why_nothing(&tasks),
             };
             self.round(at, &mut tasks[at], run, listener)?;
             if let Some(hopeless) = tasks[at].hopeless(self.options.failures) {
@@ -148,20 +156,14 @@ impl<R: Runner> Tuner<R> {
     }
 
     /// Whether the run must end, and why.
-    fn is_over(&self) -> Option<StopReason> {
-        if self.options.stop.load(Ordering::Relaxed) {
-            return Some(StopReason::Interrupted);
-        }
-        if self.options.trials.is_some_and(|n| self.trials >= n) {
-            return Some(StopReason::Trials);
-        }
-        let deadline = self.options.budget.map(|budget| budget.saturating_sub(self.reserve(budget)));
-        deadline.is_some_and(|d| self.options.started.elapsed() >= d).then_some(StopReason::Budget)
+    pub(crate) fn is_over(&self) -> Option<StopReason> {
+        self.options.is_over(self.trials, self.reserve())
     }
 
     /// Time to keep for the finals: what they are expected to take, yet never much of a short budget.
-    fn reserve(&self, budget: Duration) -> Duration {
+    pub(crate) fn reserve(&self) -> Duration {
         let options = &self.options;
+        let Some(budget) = options.budget else { return Duration::ZERO };
         let open = options.alternations.min(OPEN_ROUNDS) * (options.finalists + 1);
         let closed = options.alternations.saturating_sub(OPEN_ROUNDS) * (CLOSED_FIELD + 1);
         let runs = ((open + closed) * self.specs.len()) as f64;
@@ -169,10 +171,6 @@ impl<R: Runner> Tuner<R> {
         // A run also checks and warms up, which for slow kernels is what takes the time.
         let slow = 2.0 * self.default_seconds * (open + closed) as f64;
         Duration::from_secs_f64(runs * each + slow).min(budget / 5)
-    }
-
-    fn effort(&self, slower_than: Option<f64>) -> Effort {
-        Effort { budget: self.options.sampling_budget, slower_than }
     }
 
     /// Prepares a task: its space, its default schedule measured, its search told what earlier runs know.
@@ -190,7 +188,7 @@ impl<R: Runner> Tuner<R> {
         let space = std::sync::Arc::new(Space::of(&spec.dag, &target));
         let reference = |source| TuneError::Reference { task: spec.name.clone(), source };
         let data = self.runner.data(&spec.dag).map_err(reference)?;
-        let default = self.measure_default(&spec, &data, run)?;
+        let (trace, default) = self.measure_default(&spec, &data, run)?;
 
         let transfers = self.options.strategy == StrategyKind::AutoTvm && self.options.resume;
         let seed = self.options.seed.wrapping_add(at as u64);
@@ -207,6 +205,8 @@ impl<R: Runner> Tuner<R> {
             global,
             task: at as u32,
             seed,
+            batch: self.options.batch.max(1),
+            threads: self.options.threads,
         };
         let features = |source| TuneError::Features { task: spec.name.clone(), source };
         let search = ingredients.search().map_err(features)?;
@@ -224,13 +224,23 @@ impl<R: Runner> Tuner<R> {
             resumed: 0,
             failures: Failures::new(),
             curve: Vec::new(),
+            seeds: Vec::new(),
+            settled: 0,
+            closed: None,
+            stored: f64::INFINITY,
             default,
             space,
             spec,
         };
+        let mut known = Vec::new();
         if self.options.resume {
-            self.resume(&mut task)?;
+            known = self.resume(&mut task)?;
         }
+        if self.options.strategy.takes_seeds() {
+            task.seeds = seeds(&task.space, &trace, self.options.seeds);
+            task.seeds.retain(|seed| known.iter().all(|sample| sample.candidate != *seed));
+        }
+        self.store_default(&mut task)?;
         task.curve.push((self.options.elapsed(), task.best_seconds()));
         listener(Event::TaskStarted {
             task: at,
@@ -243,8 +253,26 @@ impl<R: Runner> Tuner<R> {
         Ok(task)
     }
 
+    /// Stores the default schedule as the best when there is none, so that a killed run leaves one.
+    fn store_default(&mut self, task: &mut TaskRun<R>) -> Result<(), TuneError> {
+        let stored = self.db.best(&task.key, &self.target, self.options.threads as u32)?;
+        task.stored = task.default.contender.seconds;
+        match stored {
+            Some(best) => {
+                let seconds = best.record.typical_seconds().unwrap_or(f64::INFINITY);
+                task.stored = task.stored.min(seconds);
+            }
+            None => {
+                let default_seconds = task.default.contender.seconds;
+                let best = NewBest { record: task.default.contender.record, default_seconds, ab_ratio: 1.0 };
+                self.db.store_best(&best, Replace::IfFaster)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Tells the search what earlier runs measured.
-    fn resume(&mut self, task: &mut TaskRun<R>) -> Result<(), TuneError> {
+    fn resume(&mut self, task: &mut TaskRun<R>) -> Result<Vec<Sample>, TuneError> {
         let records = self.db.records(&task.key, &self.target, self.options.threads as u32)?;
         let mut samples = Vec::new();
         for record in &records {
@@ -261,7 +289,7 @@ impl<R: Runner> Tuner<R> {
         if !samples.is_empty() {
             task.search.strategy.tell(&samples);
         }
-        Ok(())
+        Ok(samples)
     }
 
     /// Builds and measures the default schedule, and stores it.
@@ -270,7 +298,7 @@ impl<R: Runner> Tuner<R> {
         spec: &TaskSpec,
         data: &R::Data,
         run: RunId,
-    ) -> Result<DefaultSchedule<R::Kernel>, TuneError> {
+    ) -> Result<(Trace, DefaultSchedule<R::Kernel>), TuneError> {
         let fails = |failure: talweg_db::Failure| TuneError::DefaultFails {
             task: spec.name.clone(),
             cause: failure.cause,
@@ -280,7 +308,8 @@ impl<R: Runner> Tuner<R> {
         let built = self.runner.build(std::slice::from_ref(&nest)).pop();
         let lost = || talweg_db::Failure { cause: "build".into(), text: "nothing was built".into() };
         let (kernel, compile_seconds) = built.unwrap_or_else(|| Err(lost())).map_err(fails)?;
-        let timing = self.runner.run(data, &kernel, &self.effort(None)).map_err(fails)?;
+        let effort = Effort::full(self.options.sampling_budget);
+        let timing = self.runner.run(data, &kernel, &effort).map_err(fails)?;
         let key = task_key(&spec.dag);
         let threads = self.options.threads as u32;
         let text = trace.to_string();
@@ -293,133 +322,7 @@ impl<R: Runner> Tuner<R> {
         let ids = self.db.insert_batch(&[record])?.ids;
         let error = timing.error.unwrap_or(0.0);
         let contender = Contender { record: ids[0], seconds: timing.seconds, trace: text, error };
-        Ok(DefaultSchedule { kernel, contender })
-    }
-
-    /// One round of a task: ask, build, measure, store, tell.
-    fn round(
-        &mut self,
-        at: usize,
-        task: &mut TaskRun<R>,
-        run: RunId,
-        listener: Listener<'_>,
-    ) -> Result<(), TuneError> {
-        let left = self.options.trials.map_or(usize::MAX, |n| n.saturating_sub(self.trials));
-        let begin = Instant::now();
-        let asked = task.search.strategy.ask(self.options.batch.max(1).min(left));
-        let seconds = begin.elapsed().as_secs_f64();
-        self.phases.search += seconds;
-        listener(Event::Asked { task: at, count: asked.len(), seconds });
-        if let Some(error) = task.search.model.as_ref().and_then(SharedModel::error) {
-            listener(Event::ModelFailed { task: at, text: error.to_string() });
-        }
-        if asked.is_empty() {
-            task.state.is_exhausted = true;
-            return Ok(());
-        }
-        let mut measured = Vec::with_capacity(asked.len());
-        for part in asked.chunks(SUB_BATCH) {
-            if self.is_over().is_some() {
-                break;
-            }
-            self.measure(at, task, part, run, &mut measured, listener);
-        }
-        let records: Vec<NewRecord> = measured.iter().map(|m| m.record.clone()).collect();
-        let begin = Instant::now();
-        if !records.is_empty() {
-            let ids = self.db.insert_batch(&records)?.ids;
-            for (one, id) in measured.iter().zip(ids) {
-                if let (Some(seconds), Some(error)) = (one.seconds, one.record.verification) {
-                    let trace = one.record.trace.clone();
-                    task.offer(Contender { record: id, seconds, trace, error }, self.options.finalists);
-                }
-            }
-            listener(Event::Saved { task: at, records: records.len(), trials: self.trials });
-        }
-        self.phases.store += begin.elapsed().as_secs_f64();
-        let sample =
-            |m: Measured| Sample::new(m.candidate, m.seconds.map_or(Outcome::Failed, Outcome::Seconds));
-        let begin = Instant::now();
-        task.search.strategy.tell(&measured.into_iter().map(sample).collect::<Vec<_>>());
-        self.phases.search += begin.elapsed().as_secs_f64();
-        let fastest = task.contenders.first().map(|c| c.seconds);
-        task.state.finish_round(fastest);
-        Ok(())
-    }
-
-    /// Builds and measures a part of a batch. Candidates lost to somebody else's kill are not among the results.
-    fn measure(
-        &mut self,
-        at: usize,
-        task: &mut TaskRun<R>,
-        part: &[Candidate],
-        run: RunId,
-        measured: &mut Vec<Measured>,
-        listener: Listener<'_>,
-    ) {
-        let threads = self.options.threads as u32;
-        let bug = |text: String| talweg_db::Failure { cause: "instantiate".into(), text };
-        let nests: Vec<_> = part.iter().map(|c| task.space.instantiate(c)).collect();
-        let good: Vec<_> = nests.iter().filter_map(|n| n.as_ref().ok().cloned()).collect();
-        let begin = Instant::now();
-        let mut kernels = self.runner.build(&good).into_iter();
-        let built = kernels.as_slice().iter().filter(|k| k.is_ok()).count();
-        let seconds = begin.elapsed().as_secs_f64();
-        self.phases.build += seconds;
-        listener(Event::BatchBuilt { task: at, built, failed: part.len() - built, seconds });
-        let mut best = measured.iter().filter_map(|m| m.seconds).fold(task.best_seconds(), f64::min);
-        for (candidate, nest) in part.iter().zip(nests) {
-            let kernel = match nest {
-                Err(error) => Err(bug(format!("candidate {candidate}: {error}"))),
-                Ok(_) => kernels.next().unwrap_or_else(|| Err(bug("the builder lost it".into()))),
-            };
-            if self.is_over().is_some() {
-                return;
-            }
-            let compile_seconds = kernel.as_ref().map_or(0.0, |(_, seconds)| *seconds);
-            let effort = self.effort(Some(best * self.options.slow_factor));
-            let begin = Instant::now();
-            let result = kernel.and_then(|(kernel, _)| self.runner.run(&task.data, &kernel, &effort));
-            self.phases.measure += begin.elapsed().as_secs_f64();
-            if result.as_ref().is_err_and(|f| f.cause == LOST) && self.options.stop.load(Ordering::Relaxed) {
-                return;
-            }
-            task.trials += 1;
-            self.trials += 1;
-            let seconds = result.as_ref().ok().map(|t| t.seconds);
-            let name = candidate.to_string();
-            let cause = result.as_ref().err().map(|f| f.cause.clone());
-            listener(Event::SampleMeasured { task: at, candidate: name.clone(), seconds, cause });
-            match &result {
-                Ok(timing) => {
-                    task.successes += 1;
-                    if timing.seconds < best {
-                        best = timing.seconds;
-                        let now = self.options.elapsed();
-                        task.curve.push((now, best));
-                        listener(Event::NewBest { task: at, candidate: name, seconds: best, at: now });
-                    }
-                }
-                Err(failure) => {
-                    if task.count_failure(failure) {
-                        let (cause, text) = (failure.cause.clone(), failure.text.clone());
-                        listener(Event::ErrorGrouped { task: at, cause, text });
-                    }
-                    if failure.cause == LOST {
-                        continue;
-                    }
-                }
-            }
-            let error = result.as_ref().ok().and_then(|t| t.error);
-            let trace = trace_text(&task.space, candidate).unwrap_or_else(|_| candidate.to_string());
-            let outcome = result.map(|t| t.samples);
-            let mut record = NewRecord::new(run, &task.key, &self.target, threads, trace, outcome);
-            record.verification = error;
-            record.strategy = self.options.strategy.name().into();
-            record.seed = self.options.seed;
-            record.compile_seconds = compile_seconds;
-            measured.push(Measured { candidate: candidate.clone(), record, seconds });
-        }
+        Ok((trace, DefaultSchedule { kernel, contender }))
     }
 
     /// The finals of a task: the fastest candidates, and what another process may have stored meanwhile, against the
@@ -440,7 +343,7 @@ impl<R: Runner> Tuner<R> {
             }
         }
         let parsed = task.contenders.iter().filter_map(|c| {
-            let trace = talweg_schedule::Trace::parse(&c.trace).ok()?;
+            let trace = Trace::parse(&c.trace).ok()?;
             Some((c, lower(&task.spec, &trace).ok()?))
         });
         let (contenders, nests): (Vec<&Contender>, Vec<_>) = parsed.unzip();
@@ -488,4 +391,11 @@ impl<R: Runner> Tuner<R> {
             curve: task.curve.clone(),
         })
     }
+}
+
+/// Why no task gets another batch: the reason they share, if there is one.
+fn why_nothing<R: Runner>(tasks: &[TaskRun<R>]) -> StopReason {
+    let mut reasons = tasks.iter().map(|t| t.closed.unwrap_or(StopReason::NothingToGain));
+    let first = reasons.next().unwrap_or(StopReason::NothingToGain);
+    if reasons.all(|r| r == first) { first } else { StopReason::NothingToGain }
 }

@@ -100,7 +100,7 @@ fn exhausted_spaces_and_requirements_end_the_run() {
     )
     .expect("a tuner");
     let report = tuner.run(&mut |_| {}).expect("the run ends well");
-    assert_eq!(report.reason, StopReason::NothingToGain);
+    assert_eq!(report.reason, StopReason::Exhausted);
     let mut easy = options(StrategyKind::Random, 1_000);
     (easy.objective, easy.good_enough) = (Objective::Requirement, Some(1e3));
     let mut tuner = Tuner::with_runner(easy, vec![task(SMALL)], simulated()).expect("a tuner");

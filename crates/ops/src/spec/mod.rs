@@ -14,7 +14,7 @@ pub mod table;
 
 use std::fmt;
 
-use talweg_ir::{DType, Dag, Scalar, Source};
+use talweg_ir::{DType, Dag};
 
 use crate::chain::ChainOp;
 pub use error::SpecError;
@@ -135,7 +135,7 @@ impl Spec {
         };
         match built.macs {
             Some(macs) => 2.0 * macs,
-            None => arithmetic(&built.dag),
+            None => built.dag.arithmetic(),
         }
     }
 
@@ -144,33 +144,8 @@ impl Spec {
         let Ok(dag) = self.build() else {
             return 0.0;
         };
-        let moved = dag.tensors.iter().filter(|t| t.output || !matches!(t.source, Source::Compute(_)));
-        moved.map(|t| elements(&t.const_shape().unwrap_or_default()) * t.dtype.bytes() as f64).sum()
+        dag.moved_bytes()
     }
-}
-
-fn elements(shape: &[i64]) -> f64 {
-    shape.iter().map(|e| *e as f64).product()
-}
-
-/// Arithmetic of all stages; see [`Spec::flops`].
-fn arithmetic(dag: &Dag) -> f64 {
-    let mut total = 0.0;
-    for tensor in &dag.tensors {
-        let Some(compute) = tensor.compute() else {
-            continue;
-        };
-        let mut operations = usize::from(compute.reduction.is_some());
-        compute.body.visit(&mut |s| {
-            operations += usize::from(matches!(s, Scalar::Unary(..) | Scalar::Binary(..)));
-        });
-        let mut points = elements(&tensor.const_shape().unwrap_or_default());
-        for axis in compute.reduce_axes() {
-            points *= axis.extent.as_int().unwrap_or(1) as f64;
-        }
-        total += points * operations as f64;
-    }
-    total
 }
 
 /// Finds the parameter kind for error texts.

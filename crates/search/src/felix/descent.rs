@@ -117,7 +117,7 @@ fn descend_group(
         score_gradient(group.program, &values, n, width, scorer, &mut climb, scratch);
         group.program.penalty(&values, n, width, &mut penalties, &mut fall, scratch);
         let corrections = (1.0 - DECAY.0.powi(step as i32 + 1), 1.0 - DECAY.1.powi(step as i32 + 1));
-        for p in 0..n {
+        for (p, penalty) in penalties.iter().enumerate() {
             let row = p * knobs..(p + 1) * knobs;
             // Derivatives by logarithms are derivatives by values times the values.
             let scale = |g: &mut [f64]| {
@@ -127,7 +127,7 @@ fn descend_group(
                 g.iter().map(|g| g * g).sum::<f64>().sqrt()
             };
             let (up, down) = (scale(&mut climb[row.clone()]), scale(&mut fall[row.clone()]));
-            let weight = match penalties[p] > 0.0 && down > 0.0 {
+            let weight = match *penalty > 0.0 && down > 0.0 {
                 true => params.penalty * up.max(1e-6) / down,
                 false => 0.0,
             };

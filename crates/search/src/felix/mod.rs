@@ -10,12 +10,14 @@
 //! | [`scorer`] | what descent needs of a model, and models that tasks share |
 //! | [`descent`] | the descent itself |
 //! | [`hidden`] | a small model that is fitted in one go |
+//! | `network` | the network as a model |
 
 pub mod descent;
 pub mod hidden;
+mod network;
 pub mod scorer;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use talweg_features::{FeatureError, SmoothOptions, SmoothProgram};
@@ -24,10 +26,10 @@ use talweg_target::Target;
 
 use crate::felix::descent::{DescentParams, Group, descend};
 use crate::felix::scorer::SharedScorer;
-use crate::history::History;
 use crate::pool::Pool;
+use crate::rounds::{Planner, Rounds};
 use crate::space_domain::SpaceDomain;
-use crate::{Candidate, Features, Rng, Sample, SpaceFeatures, Strategy, diversity};
+use crate::{Candidate, Features, SpaceFeatures, diversity};
 
 /// Parameters of [`Felix`].
 #[derive(Clone, Debug, PartialEq)]
@@ -85,16 +87,12 @@ const MIN_STEPS: usize = 12;
 pub struct Felix {
     name: String,
     space: Arc<Space>,
-    domain: SpaceDomain,
+    rounds: Rounds,
     programs: Vec<SmoothProgram>,
     features: SpaceFeatures,
     scorer: SharedScorer,
     task: u32,
     params: FelixParams,
-    history: History,
-    rng: Rng,
-    queue: VecDeque<Candidate>,
-    pending: Vec<Sample>,
 }
 
 impl Felix {
@@ -112,16 +110,12 @@ impl Felix {
         Ok(Felix {
             name: "felix".into(),
             space: space.clone(),
-            domain: SpaceDomain::new(space.clone()),
+            rounds: Rounds::new(Arc::new(SpaceDomain::new(space.clone())), seed),
             programs,
             features: SpaceFeatures::new(space, target, Features::Stores)?,
             scorer,
             task,
             params,
-            history: History::default(),
-            rng: Rng::new(seed),
-            queue: VecDeque::new(),
-            pending: Vec::new(),
         })
     }
 
@@ -130,33 +124,10 @@ impl Felix {
         &self.programs
     }
 
-    /// Fills the queue: the best of a descent, then random candidates.
-    fn plan(&mut self) {
-        if !self.pending.is_empty() {
-            let new = std::mem::take(&mut self.pending);
-            self.scorer.learn(&mut self.features, self.task, &new);
-        }
-        let size = self.params.round.max(1);
-        if self.scorer.is_trained() {
-            let random = (size as f64 * self.params.epsilon).round() as usize;
-            let met = self.descend();
-            let mut pool = Pool::new(size * 4);
-            self.offer(&met, &mut pool);
-            for _ in 0..self.params.polish {
-                let neighbours = self.neighbours(&pool);
-                if !self.offer(&neighbours, &mut pool) {
-                    break;
-                }
-            }
-            let best = pool.into_best();
-            for candidate in diversity::choose(best, size.saturating_sub(random), self.params.diversity) {
-                if self.history.propose(&candidate) {
-                    self.queue.push_back(candidate);
-                }
-            }
-        }
-        let missing = size.saturating_sub(self.queue.len());
-        self.queue.extend(self.history.draw(&self.domain, missing, &mut self.rng));
+    /// Measures so many candidates a round.
+    pub fn with_round(mut self, round: usize) -> Felix {
+        self.params.round = round;
+        self
     }
 
     /// Scores candidates exactly and keeps the best unseen ones; false when none is among the best so far.
@@ -164,7 +135,7 @@ impl Felix {
         let scores = self.scorer.score(&mut self.features, candidates);
         let mut changed = false;
         for (candidate, score) in candidates.iter().zip(&scores) {
-            if score.is_finite() && pool.wants(*score) && !self.history.knows(candidate) {
+            if score.is_finite() && pool.wants(*score) && !self.rounds.history.knows(candidate) {
                 changed |= pool.offer(candidate, *score);
             }
         }
@@ -206,16 +177,17 @@ impl Felix {
     fn start(&mut self, sketch: usize, relaxation: &Relaxation<'_>) -> (Vec<f64>, Vec<Candidate>) {
         let count = self.params.seeds.max(1);
         let near = (count as f64 * self.params.measured) as usize;
-        let best = self.history.best(near * 4);
+        let best = self.rounds.history.best(near * 4);
         let fastest = best.into_iter().filter(|s| s.candidate.sketch == sketch).take(near);
         let mut points = Vec::new();
         for sample in fastest {
             let from = relaxation.point(&sample.candidate.values);
-            points.push(relaxation.shaken(&from, SHAKE, &mut self.rng));
+            points.push(relaxation.shaken(&from, SHAKE, &mut self.rounds.rng));
         }
         let wanted = count - points.len();
         let draws = wanted * self.params.draws.max(1);
-        let drawn: Vec<Candidate> = (0..draws).map(|_| self.space.sample_in(sketch, &mut self.rng)).collect();
+        let drawn: Vec<Candidate> =
+            (0..draws).map(|_| self.space.sample_in(sketch, &mut self.rounds.rng)).collect();
         let scores = self.scorer.score(&mut self.features, &drawn);
         let mut order: Vec<usize> = (0..drawn.len()).collect();
         order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
@@ -280,27 +252,38 @@ fn compile_all(
     done.into_iter().map(|(_, program)| program).collect()
 }
 
-impl Strategy for Felix {
+impl Planner for Felix {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn ask(&mut self, n: usize) -> Vec<Candidate> {
-        let mut out = Vec::new();
-        while out.len() < n {
-            if self.queue.is_empty() {
-                self.plan();
-            }
-            match self.queue.pop_front() {
-                Some(candidate) => out.push(candidate),
-                None => break,
-            }
-        }
-        out
+    fn rounds(&mut self) -> &mut Rounds {
+        &mut self.rounds
     }
 
-    fn tell(&mut self, samples: &[Sample]) {
-        self.history.tell(samples);
-        self.pending.extend_from_slice(samples);
+    /// The best of a descent, then random candidates.
+    fn plan(&mut self) {
+        let news = self.rounds.news();
+        if !news.is_empty() {
+            self.scorer.learn(&mut self.features, self.task, &news);
+        }
+        let size = self.params.round.max(1);
+        if self.scorer.is_trained() {
+            let random = (size as f64 * self.params.epsilon).round() as usize;
+            let met = self.descend();
+            let mut pool = Pool::new(size * 4);
+            self.offer(&met, &mut pool);
+            for _ in 0..self.params.polish {
+                let neighbours = self.neighbours(&pool);
+                if !self.offer(&neighbours, &mut pool) {
+                    break;
+                }
+            }
+            let best = pool.into_best();
+            for candidate in diversity::choose(best, size.saturating_sub(random), self.params.diversity) {
+                self.rounds.plan(candidate);
+            }
+        }
+        self.rounds.fill(size);
     }
 }

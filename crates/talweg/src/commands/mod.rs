@@ -1,13 +1,21 @@
 //! One file a verb of the command line.
 
+pub mod bench;
+pub mod check;
+pub mod compile;
+pub mod dataset;
 pub mod db;
 pub mod doctor;
 mod interrupt;
+mod model;
 pub mod op;
 mod operator_help;
+pub mod profile;
 mod progress;
+pub mod run;
 pub mod space;
 pub mod tune;
+pub mod verify;
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `talweg tune`: search for the fastest schedule of one or several operators.
+//! `talweg tune`: search for the fastest schedules of operators and of whole networks.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
+use talweg::network::Network;
 use talweg_ops::Spec;
 use talweg_target::Target;
 use talweg_tuner::{
     ModelKind, Objective, StrategyKind, TaskReport, TaskSpec, TuneError, TuneOptions, TuneReport, Tuner,
 };
 
+use super::model::{Bindings, jobs, winners};
 use super::progress::Progress;
 use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operator_help, print, process_age};
 
@@ -21,13 +23,18 @@ use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operato
 #[derive(Args)]
 #[command(after_help = operator_help::short(), after_long_help = operator_help::long())]
 pub struct Arguments {
-    /// The operators, for example `matmul:m=1024,n=1024,k=1024`; several are tuned together.
-    #[arg(required = true, value_name = "SPEC")]
+    /// Operators, for example `matmul:m=1024,n=1024,k=1024`, or models (`model.onnx`); several are tuned together.
+    #[arg(required = true, value_name = "SPEC|MODEL")]
     specs: Vec<String>,
+    #[command(flatten)]
+    bindings: Bindings,
+    /// Compile the model when tuning ends, into this file; for a single model.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// The search: ansor, autotvm, felix, evolutionary, annealing, genetic, random or grid.
     #[arg(long, default_value = "ansor", value_name = "NAME")]
     strategy: String,
-    /// The cost model instead of the strategy's own: trees, rank or random.
+    /// The cost model instead of the strategy's own: trees, rank, mlp or random.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Time to use, from the start of the process: 90s, 5m, 1h. Without it and `--trials`, a minute.
@@ -43,9 +50,9 @@ pub struct Arguments {
     /// Stop when all operators together take no longer than so many microseconds.
     #[arg(long, value_name = "US")]
     good_enough: Option<f64>,
-    /// Threads of the operators' parallel loops.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    threads: usize,
+    /// Threads of the parallel loops. Without it, one for operators and all cores for models.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
     /// Names the random choices.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
@@ -66,8 +73,16 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = options(arguments)?;
-    let mut tasks = Vec::new();
+    let threads = options.threads;
+    let mut tasks: Vec<TaskSpec> = Vec::new();
+    let mut networks = Vec::new();
     for text in &arguments.specs {
+        if is_model(text) {
+            let network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
+            add_tasks(&mut tasks, &network)?;
+            networks.push(network);
+            continue;
+        }
         let spec = Spec::parse(text).map_err(Failure::input)?;
         let dag = spec.build().map_err(Failure::input)?;
         check_memory(&dag).map_err(Failure::input)?;
@@ -77,15 +92,46 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         tasks.push(TaskSpec { name, dag, weight: 1.0, flops });
     }
+    if arguments.output.is_some() && networks.len() != 1 {
+        return Err(Failure::input("--output compiles a model; give exactly one .onnx file with it"));
+    }
     let mut progress = Progress::new(&options, tasks.len(), std::io::stderr().is_terminal());
+    let target = options.target.clone();
     let mut tuner = Tuner::new(options, tasks).map_err(classify)?;
     let report = tuner.run(&mut |event| progress.show(&event));
     progress.clear();
     let report = report.map_err(classify)?;
+    if let (Some(output), [network]) = (&arguments.output, &networks[..]) {
+        let winners = winners(&arguments.db, network, &target, threads)?;
+        let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
+        artefact.write(output).map_err(Failure::input)?;
+    }
     if arguments.json {
-        return print(&format!("{}\n", object(&report, arguments)));
+        return print(&format!("{}\n", object(&report, arguments, threads)));
     }
     print(&readable(&report, arguments))
+}
+
+/// Whether an argument names a model's file and not an operator.
+fn is_model(text: &str) -> bool {
+    text.ends_with(".onnx") || (!text.contains(':') && std::path::Path::new(text).is_file())
+}
+
+/// Adds a network's tasks; those that several networks share count for all of them.
+fn add_tasks(tasks: &mut Vec<TaskSpec>, network: &Network) -> Result<(), Failure> {
+    let program = &network.program;
+    for (at, task) in program.tasks.iter().enumerate() {
+        if let Some(known) = tasks.iter_mut().find(|known| known.dag == task.dag) {
+            known.weight += task.uses as f64;
+            continue;
+        }
+        check_memory(&task.dag).map_err(Failure::input)?;
+        let nodes = network.nodes_of(at);
+        let name = format!("{}:{}", task.dag.name, nodes.first().map_or("", String::as_str));
+        let flops = task.dag.arithmetic();
+        tasks.push(TaskSpec { name, dag: task.dag.clone(), weight: task.uses as f64, flops });
+    }
+    Ok(())
 }
 
 /// A database that cannot be used is bad input; everything else failed in the work.
@@ -94,7 +140,10 @@ fn classify(error: TuneError) -> Failure {
 }
 
 fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
-    check_threads(arguments.threads)?;
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let usual = if arguments.specs.iter().any(|text| is_model(text)) { cores } else { 1 };
+    let threads = arguments.threads.unwrap_or(usual);
+    check_threads(threads)?;
     let mut options = TuneOptions::new(Target::host());
     let age = process_age();
     options.started = options.started.checked_sub(age).unwrap_or(options.started);
@@ -127,7 +176,7 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
     };
     options.good_enough = arguments.good_enough.map(|us| us * 1e-6);
     options.trials = arguments.trials;
-    options.threads = arguments.threads;
+    options.threads = threads;
     options.seed = arguments.seed;
     options.db = Some(arguments.db.clone());
     options.resume = !arguments.fresh;
@@ -168,7 +217,7 @@ fn task_object(task: &TaskReport) -> Value {
     })
 }
 
-fn object(report: &TuneReport, arguments: &Arguments) -> Value {
+fn object(report: &TuneReport, arguments: &Arguments, threads: usize) -> Value {
     let mut object = match report.tasks.as_slice() {
         [task] => task_object(task),
         tasks => {
@@ -184,7 +233,7 @@ fn object(report: &TuneReport, arguments: &Arguments) -> Value {
     object["trials"] = json!(report.trials);
     object["seconds"] = json!(report.seconds);
     object["strategy"] = json!(report.strategy);
-    object["threads"] = json!(arguments.threads);
+    object["threads"] = json!(threads);
     object["seed"] = json!(arguments.seed);
     let p = &report.phases;
     object["phases"] = json!({

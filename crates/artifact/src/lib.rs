@@ -1,0 +1,17 @@
+//! A network's program to one file: kernels compiled, weights laid out, memory planned.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`kernel`] | a task with its schedule, lowered and compiled |
+//! | [`memory`] | which value lies where in the arena |
+//! | [`weights`] | constants as kernels read them, each stored once |
+//! | [`build`] | all of it together: a [`Program`](talweg_graph::Program) to an [`Artefact`] |
+
+pub mod build;
+pub mod kernel;
+pub mod memory;
+pub mod weights;
+
+pub use build::{Artefact, BuildError, BuildOptions, build};
+pub use kernel::{Choice, CompiledTask, KernelError};
+pub use memory::{Arena, Lifetime};

@@ -1,0 +1,159 @@
+//! A program becomes a file, the file a model, and the model computes what the program says.
+
+use std::sync::Arc;
+
+use talweg_artifact::{BuildOptions, Choice, build};
+use talweg_graph::{Graph, Program, Step, Task, ValueId, Work};
+use talweg_ir::{Array, Source, eval_dag};
+use talweg_ops::Spec;
+use talweg_runtime::model::{Model, ModelError, Session, SessionOptions};
+use talweg_target::Target;
+use talweg_tensor::op::Unary;
+use talweg_tensor::{ElementType, Op, Tensor, TensorType};
+
+const M: usize = 6;
+const N: usize = 24;
+
+fn numbers(shape: &[usize], seed: usize) -> Tensor {
+    let count: usize = shape.iter().product();
+    let values = (0..count).map(|i| ((i * 37 + seed * 11) % 17) as f32 / 8.0 - 1.0).collect();
+    Tensor::new(shape, values)
+}
+
+/// `y = dense(dense(x))` with two sets of weights and one kernel, `v` the same under another shape, `c` a constant,
+/// `z = floor(y)` by plain code.
+fn program() -> Program {
+    let spec = Spec::parse(&format!("matmul:m={M},n={N},k={N},epilogue=bias+relu")).unwrap();
+    let dag = spec.build().unwrap();
+    let mut graph = Graph::new("two dense layers");
+    let ty = TensorType::new(ElementType::F32, [M, N]);
+    let x = graph.add_input("x", ty.clone());
+    let hidden = graph.add_value("hidden", ty.clone());
+    let y = graph.add_value("y", ty.clone());
+    let v = graph.add_value("v", TensorType::new(ElementType::F32, [M * N]));
+    let z = graph.add_value("z", ty);
+    let c = graph.add_constant("c", numbers(&[3], 5));
+    let mut dense = |input: ValueId, output: ValueId, seed: usize| {
+        let mut inputs = Vec::new();
+        for tensor in &dag.tensors {
+            let shape: Vec<usize> = tensor.const_shape().unwrap().iter().map(|e| *e as usize).collect();
+            match tensor.source {
+                Source::Input => inputs.push(Some(input)),
+                Source::Const => {
+                    inputs.push(Some(graph.add_constant(&tensor.name, numbers(&shape, seed + inputs.len()))))
+                }
+                Source::Compute(_) => {}
+            }
+        }
+        Step { work: Work::Kernel(0), inputs, outputs: vec![output], nodes: vec![format!("dense{seed}")] }
+    };
+    let first = dense(x, hidden, 1);
+    let second = dense(hidden, y, 2);
+    let view = Step { work: Work::View, inputs: vec![Some(y)], outputs: vec![v], nodes: vec!["view".into()] };
+    let floor = Op::Unary(Unary::Floor);
+    let plain = Step {
+        work: Work::Plain(floor),
+        inputs: vec![Some(y)],
+        outputs: vec![z],
+        nodes: vec!["floor".into()],
+    };
+    graph.outputs = vec![y, v, z, c];
+    let text = dag.to_string();
+    Program { graph, tasks: vec![Task { dag, text, uses: 2 }], steps: vec![first, second, view, plain] }
+}
+
+fn artefact_bytes(program: &Program) -> Vec<u8> {
+    let options = BuildOptions { target: Target::host(), jobs: 2 };
+    build(program, &options, &|_| Choice::Default).unwrap().to_bytes().unwrap()
+}
+
+/// One dense layer by the interpreter.
+fn expected(program: &Program, step: &Step, x: &[f32]) -> Vec<f32> {
+    let dag = &program.tasks[0].dag;
+    let given = dag.ids().filter(|id| !matches!(dag.tensor(*id).source, Source::Compute(_)));
+    let arrays: Vec<_> = given
+        .zip(&step.inputs)
+        .map(|(id, value)| {
+            let tensor = dag.tensor(id);
+            let shape: Vec<usize> = tensor.const_shape().unwrap().iter().map(|e| *e as usize).collect();
+            let constant = program.graph.constant(value.unwrap());
+            let values = constant.map_or(x.to_vec(), |tensor| tensor.values::<f32>().into_owned());
+            (id, Array::from_f32(tensor.dtype, &shape, &values).unwrap())
+        })
+        .collect();
+    eval_dag(dag, &arrays).unwrap()[0].1.as_f32().unwrap().to_vec()
+}
+
+#[test]
+fn a_model_computes_what_its_program_says() {
+    let program = program();
+    let model = Arc::new(Model::from_bytes(&artefact_bytes(&program)).unwrap());
+    let x = numbers(&[M, N], 9);
+    let hidden = expected(&program, &program.steps[0], &x.values::<f32>());
+    let want = expected(&program, &program.steps[1], &hidden);
+    for threads in [1, 2] {
+        let mut session = Session::new(model.clone(), &SessionOptions { threads, pin: false }).unwrap();
+        for _ in 0..2 {
+            let outputs = session.run(std::slice::from_ref(&x)).unwrap();
+            for (got, want) in outputs[0].values::<f32>().iter().zip(&want) {
+                assert!((got - want).abs() <= 1e-4 * want.abs().max(1.0), "{got} for {want}");
+            }
+            assert_eq!(outputs[1].shape(), [M * N]);
+            assert_eq!(outputs[1].bytes(), outputs[0].bytes());
+            let floors: Vec<f32> = outputs[0].values::<f32>().iter().map(|v| v.floor()).collect();
+            assert_eq!(outputs[2].values::<f32>().as_ref(), floors);
+            assert_eq!(outputs[3], numbers(&[3], 5));
+        }
+    }
+}
+
+#[test]
+fn wrong_inputs_are_named() {
+    let model = Arc::new(Model::from_bytes(&artefact_bytes(&program())).unwrap());
+    let mut session = Session::new(model, &SessionOptions { threads: 1, pin: false }).unwrap();
+    let none = session.run(&[]).unwrap_err().to_string();
+    assert!(none.contains("1 inputs (`x`), 0 were given"), "{none}");
+    let other = session.run(&[numbers(&[N, M], 1)]).unwrap_err().to_string();
+    assert!(other.contains("input `x` is f32[6,24], given was f32[24,6]"), "{other}");
+}
+
+#[test]
+fn another_machine_is_refused() {
+    let program = program();
+    let options = BuildOptions { target: Target::host(), jobs: 1 };
+    let mut artefact = build(&program, &options, &|_| Choice::Default).unwrap();
+    artefact.manifest.features.push("no-such-feature".into());
+    let error = Model::from_bytes(&artefact.to_bytes().unwrap()).unwrap_err();
+    assert!(
+        matches!(&error, ModelError::MissingFeatures(missing) if missing == &["no-such-feature"]),
+        "{error}"
+    );
+    artefact.manifest.arch = "other".into();
+    let error = Model::from_bytes(&artefact.to_bytes().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("code for other"), "{error}");
+}
+
+#[test]
+fn a_file_is_whole_or_absent() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = BuildOptions { target: Target::host(), jobs: 1 };
+    let artefact = build(&program(), &options, &|_| Choice::Default).unwrap();
+    let path = folder.path().join("net.talweg");
+    artefact.write(&path).unwrap();
+    artefact.write(&path).unwrap();
+    assert_eq!(Model::open(&path).unwrap().manifest(), &artefact.manifest);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    let error = artefact.write(&folder.path().join("missing/net.talweg")).unwrap_err().to_string();
+    assert!(error.contains("cannot write"), "{error}");
+}
+
+#[test]
+fn weights_shared_by_steps_are_stored_once() {
+    let mut program = program();
+    let options = BuildOptions { target: Target::host(), jobs: 1 };
+    let two = build(&program, &options, &|_| Choice::Default).unwrap().weights_bytes();
+    program.steps[1].inputs = program.steps[0].inputs.clone();
+    program.steps[1].inputs[0] = Some(program.steps[0].outputs[0]);
+    let one = build(&program, &options, &|_| Choice::Default).unwrap().weights_bytes();
+    assert!(one < two, "{one} bytes shared, {two} apart");
+}

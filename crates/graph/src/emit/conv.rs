@@ -1,0 +1,143 @@
+//! Convolutions and transposed convolutions, channels last, and the layout their weights have in kernels.
+
+use talweg_expr::Expr;
+use talweg_ir::{DType, TensorId};
+use talweg_ops::{View, Window, conv as ops_conv, transpose as ops_transpose};
+use talweg_tensor::op::{Conv, ConvTranspose, Layout};
+use talweg_tensor::{Op, Tensor};
+
+use super::task::Anchor;
+use super::{EmitError, Emitter, Site};
+use crate::constants;
+use crate::graph::{Graph, Node, NodeId};
+
+/// Whether every channel has a filter of its own.
+fn is_depthwise(conv: &Conv, weights: &[usize]) -> bool {
+    conv.groups > 1 && weights[0] == conv.groups && weights[1] == 1
+}
+
+/// The window of a convolution along each spatial axis, given the weights' shape.
+fn conv_windows(conv: &Conv, weights: &[usize]) -> Vec<Window> {
+    let spatial = weights[2..].iter().enumerate();
+    let window = spatial.map(|(d, kernel)| {
+        Window::new(*kernel as i64)
+            .stride(conv.strides[d] as i64)
+            .dilation(conv.dilations[d] as i64)
+            .padding(conv.begin[d] as i64, conv.end[d] as i64)
+    });
+    window.collect()
+}
+
+/// The windows of a transposed convolution and its output padding; `None` when the library has no such form.
+fn transposed_windows(conv: &ConvTranspose, weights: &[usize]) -> Option<(Vec<Window>, Vec<i64>)> {
+    let mut windows = Vec::new();
+    let mut extra = Vec::new();
+    for (d, kernel) in weights[2..].iter().enumerate() {
+        let (stride, dilation) = (conv.strides[d] as i64, conv.dilations[d] as i64);
+        if conv.begin[d] < 0 || -conv.end[d] >= stride.max(dilation) {
+            return None;
+        }
+        let window = Window::new(*kernel as i64).stride(stride).dilation(dilation);
+        windows.push(window.padding(conv.begin[d], conv.end[d].max(0)));
+        extra.push((-conv.end[d]).max(0));
+    }
+    Some((windows, extra))
+}
+
+fn is_phased(windows: &[Window]) -> bool {
+    windows.iter().all(|w| w.stride == 1 || w.dilation == 1)
+}
+
+/// The weights of a channels-last convolution as kernels read them: `[window..., channels, filters]`, without the
+/// channels when each has its own filter, and with zeros up to a multiple of the stride for a transposed one. `None`
+/// when the node is no such convolution or its weights are no constant.
+pub(crate) fn kernel_weights(graph: &Graph, node: &Node) -> Option<Tensor> {
+    let weights = graph.constant(node.inputs.get(1).copied().flatten()?)?;
+    let shape = weights.shape().to_vec();
+    let rank = shape.len();
+    let spatial: Vec<usize> = (2..rank).collect();
+    match &node.op {
+        Op::Conv(conv) if conv.layout == Layout::ChannelsLast => {
+            let perm: Vec<usize> = spatial.into_iter().chain([1, 0]).collect();
+            let moved = constants::transpose(weights, &perm);
+            if is_depthwise(conv, &shape) {
+                let mut kept: Vec<usize> = shape[2..].to_vec();
+                kept.push(shape[0]);
+                return Some(moved.reshaped(kept));
+            }
+            Some(moved)
+        }
+        Op::ConvTranspose(conv) if conv.layout == Layout::ChannelsLast && conv.groups == 1 => {
+            let (windows, _) = transposed_windows(conv, &shape)?;
+            let perm: Vec<usize> = spatial.into_iter().chain([0, 1]).collect();
+            let moved = constants::transpose(weights, &perm);
+            if !is_phased(&windows) {
+                return Some(moved);
+            }
+            let mut padded: Vec<usize> =
+                ops_transpose::phased_kernel(&windows).iter().map(|k| *k as usize).collect();
+            padded.extend([shape[0], shape[1]]);
+            Some(constants::pad_end(&moved, &padded))
+        }
+        _ => None,
+    }
+}
+
+impl<'g> Emitter<'g> {
+    /// The activations and the weights as tensors, and the shape of the weights as the model has them.
+    fn activations(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+    ) -> Result<(TensorId, TensorId, &'g [usize]), EmitError> {
+        let weights = self.network.weights.get(&id).copied();
+        let (Some(weights), Some(x), Some(original)) = (weights, node.inputs[0], node.inputs[1]) else {
+            return Err(EmitError::Unsupported("a convolution with weights that are no constant".into()));
+        };
+        if self.dtype(x)? != DType::F32 {
+            return Err(EmitError::Unsupported("a convolution of other types than f32".into()));
+        }
+        Ok((self.store(x, "x")?, self.given(weights)?, self.shape(original)))
+    }
+
+    /// See [`talweg_ops::conv`].
+    pub(super) fn conv(&mut self, id: NodeId, node: &Node, conv: &Conv) -> Result<Anchor, EmitError> {
+        let (x, w, shape) = self.activations(id, node)?;
+        let windows = conv_windows(conv, shape);
+        let view = if is_depthwise(conv, shape) {
+            let out = ops_conv::depthwise(&mut self.dag, x, w, &windows)?;
+            View::plain(&self.dag, out)?
+        } else {
+            ops_conv::conv(&mut self.dag, x, w, &windows, conv.groups as i64)?
+        };
+        Ok(self.viewed(&view))
+    }
+
+    /// See [`talweg_ops::transpose`]; by phases where the library has them.
+    pub(super) fn conv_transpose(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        conv: &ConvTranspose,
+    ) -> Result<Anchor, EmitError> {
+        let (x, w, shape) = self.activations(id, node)?;
+        let unsupported = || EmitError::Unsupported("this transposed convolution".into());
+        let (windows, extra) = transposed_windows(conv, shape).ok_or_else(unsupported)?;
+        let view = if is_phased(&windows) {
+            ops_transpose::conv_transpose_phased(&mut self.dag, x, w, &windows, &extra)?
+        } else {
+            let out = ops_transpose::conv_transpose_guarded(&mut self.dag, x, w, &windows, &extra)?;
+            View::plain(&self.dag, out)?
+        };
+        Ok(self.viewed(&view))
+    }
+
+    /// A tensor of the operator library as an anchor.
+    pub(super) fn viewed(&self, view: &View) -> Anchor {
+        let compute = self.dag.tensor(view.tensor).compute();
+        let axes = compute.map(|c| c.axes.clone()).unwrap_or_default();
+        let vars: Vec<Expr> = axes.iter().map(talweg_ir::Axis::var).collect();
+        let index = view.indices(&vars);
+        Anchor::stage(view.tensor, Site::new(axes, index))
+    }
+}

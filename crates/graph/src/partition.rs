@@ -1,0 +1,170 @@
+//! From a rewritten graph to a program: tasks emitted, deduplicated, in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talweg_ir::{Dag, verify_dag};
+use talweg_tensor::Op;
+
+use crate::emit::Network;
+use crate::emit::conv::kernel_weights;
+use crate::emit::task::{Group, emit};
+use crate::fuse::{self, Groups};
+use crate::graph::{Graph, GraphError, NodeId, ValueId};
+use crate::program::{Program, Step, Task, Work};
+
+/// What to fuse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionOptions {
+    /// Fuse at all; without it every operator is a task of its own, to see where a difference comes from.
+    pub fuse: bool,
+}
+
+impl Default for PartitionOptions {
+    fn default() -> PartitionOptions {
+        PartitionOptions { fuse: true }
+    }
+}
+
+/// Why a graph cannot be cut.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PartitionError {
+    /// The graph is wrong.
+    #[error("{0}")]
+    Graph(#[from] GraphError),
+}
+
+/// Cuts a graph into tasks. What no loop nest can say is a step of plain code; a reshape that no task reads through is
+/// a view.
+pub fn partition(mut graph: Graph, options: &PartitionOptions) -> Result<Program, PartitionError> {
+    graph.verify()?;
+    let weights = add_weights(&mut graph);
+    let producers = graph.producers();
+    let mut refused = BTreeSet::new();
+    let mut alone: BTreeSet<NodeId> = if options.fuse {
+        BTreeSet::new()
+    } else {
+        (0..graph.nodes.len()).map(|i| NodeId(i as u32)).collect()
+    };
+    // A task that cannot be emitted is taken apart, and an operator that cannot be emitted alone is plain; both
+    // happen rarely, and each round settles at least one node.
+    loop {
+        let groups = fuse::group(&graph, &refused, &alone);
+        let network = Network {
+            graph: &graph,
+            producers: &producers,
+            weights: &weights,
+            seen_through: &groups.seen_through,
+        };
+        match assemble(&network, &groups) {
+            Ok((tasks, steps)) => return Ok(Program { graph, tasks, steps }),
+            Err(group) => {
+                let nodes = group.nodes();
+                let seen = seen_by(&network, &group);
+                if nodes.len() == 1 && seen.is_empty() {
+                    refused.extend(nodes);
+                } else {
+                    alone.extend(nodes);
+                    alone.extend(seen);
+                }
+            }
+        }
+    }
+}
+
+/// Constants for the weights of convolutions, as kernels read them.
+fn add_weights(graph: &mut Graph) -> BTreeMap<NodeId, ValueId> {
+    let mut out = BTreeMap::new();
+    for at in 0..graph.nodes.len() {
+        let node = &graph.nodes[at];
+        if let Some(tensor) = kernel_weights(graph, node) {
+            let original = node.inputs[1].map_or(String::new(), |w| graph.value(w).name.clone());
+            let id = graph.add_constant(format!("{original}.packed"), tensor);
+            out.insert(NodeId(at as u32), id);
+        }
+    }
+    out
+}
+
+/// The movements a task reads through.
+fn seen_by(network: &Network<'_>, group: &Group) -> BTreeSet<NodeId> {
+    let mut out = BTreeSet::new();
+    let mut open: Vec<NodeId> = group.nodes().into_iter().collect();
+    while let Some(id) = open.pop() {
+        for read in network.graph.nodes[id.index()].reads() {
+            if let Some(producer) = network.producers[read.index()]
+                && network.seen_through.contains(&producer)
+                && out.insert(producer)
+            {
+                open.push(producer);
+            }
+        }
+    }
+    out
+}
+
+type Assembled = (Vec<Task>, Vec<Step>);
+
+/// Steps in order, or the first task that cannot be emitted.
+fn assemble(network: &Network<'_>, groups: &Groups) -> Result<Assembled, Group> {
+    let graph = network.graph;
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    let mut steps: Vec<(NodeId, Step)> = Vec::new();
+    for group in &groups.groups {
+        let members = group.nodes();
+        let last = members.last().copied().unwrap_or(NodeId(0));
+        let all: BTreeSet<NodeId> = members.iter().copied().chain(seen_by(network, group)).collect();
+        let nodes = all.iter().map(|n| graph.nodes[n.index()].name.clone()).collect();
+        if let Some(input) = viewed(network, group) {
+            let (inputs, outputs) = (vec![Some(input)], vec![group.output]);
+            steps.push((last, Step { work: Work::View, inputs, outputs, nodes }));
+            continue;
+        }
+        let emitted = emit(network, group).map_err(|_| group.clone())?;
+        if verify_dag(&emitted.dag).is_err() || unused_input(&emitted.dag) {
+            return Err(group.clone());
+        }
+        let text = emitted.dag.to_string();
+        let at = *known.entry(text.clone()).or_insert_with(|| {
+            tasks.push(Task { dag: emitted.dag, text, uses: 0 });
+            tasks.len() - 1
+        });
+        tasks[at].uses += 1;
+        let inputs = emitted.inputs.into_iter().map(Some).collect();
+        steps.push((last, Step { work: Work::Kernel(at), inputs, outputs: vec![group.output], nodes }));
+    }
+    for id in &groups.plain {
+        let node = &graph.nodes[id.index()];
+        let work = Work::Plain(node.op.clone());
+        let nodes = vec![node.name.clone()];
+        let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
+        steps.push((*id, Step { work, inputs, outputs, nodes }));
+    }
+    steps.sort_by_key(|(id, _)| *id);
+    Ok((tasks, steps.into_iter().map(|(_, step)| step).collect()))
+}
+
+/// The value whose bytes a task's output are, when it does nothing but reshape.
+fn viewed(network: &Network<'_>, group: &Group) -> Option<ValueId> {
+    let graph = network.graph;
+    if group.anchor.is_some() {
+        return None;
+    }
+    let mut value = group.output;
+    loop {
+        let id = network.producers[value.index()];
+        let inside = |id: &NodeId| group.inside.contains(id) || network.seen_through.contains(id);
+        let Some(node) = id.filter(inside).map(|id| &graph.nodes[id.index()]) else {
+            return (value != group.output).then_some(value);
+        };
+        match &node.op {
+            Op::Reshape { .. } | Op::Unary(talweg_tensor::op::Unary::Identity) => value = node.inputs[0]?,
+            _ => return None,
+        }
+    }
+}
+
+/// Whether a given tensor is never read: a dag that only looked at it.
+fn unused_input(dag: &Dag) -> bool {
+    dag.ids().any(|id| dag.tensor(id).compute().is_none() && dag.consumers(id).is_empty())
+}

@@ -1,0 +1,81 @@
+//! `talweg bench`: how long a model takes.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use talweg_runtime::model::Session;
+
+use super::model::{CompileArguments, ModelArguments, inputs};
+use super::{Failure, print};
+
+/// Arguments of `talweg bench`.
+#[derive(Args)]
+#[command(after_help = "Example: talweg bench resnet50.talweg --threads 2 --budget 5")]
+pub struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    compile: CompileArguments,
+    /// Time for taking samples.
+    #[arg(long, default_value_t = 3.0, value_name = "SECONDS")]
+    budget: f64,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if !(0.001..=3600.0).contains(&arguments.budget) {
+        return Err(Failure::input(format!(
+            "--budget {} is not possible; give a number of seconds from 0.001 to 3600",
+            arguments.budget
+        )));
+    }
+    let threads = arguments.compile.threads()?;
+    let start = Instant::now();
+    let model = arguments.model.load(&arguments.compile)?;
+    let load = start.elapsed();
+    let options = talweg_runtime::model::SessionOptions { threads, pin: false };
+    let mut session = Session::new(model, &options).map_err(Failure::work)?;
+    for (at, input) in inputs(&session, &[])?.iter().enumerate() {
+        session.input_mut(at).copy_from_slice(input.bytes());
+    }
+    let times = samples(&mut session, Duration::from_secs_f64(arguments.budget))?;
+    let at = |q: f64| times[((times.len() - 1) as f64 * q).round() as usize] * 1e3;
+    let (median, low, high) = (at(0.5), at(0.1), at(0.9));
+    if arguments.json {
+        let report = serde_json::json!({
+            "model": session.model().manifest().model, "threads": threads, "median_ms": median, "p10_ms": low,
+            "p90_ms": high, "min_ms": at(0.0), "runs": times.len(), "load_ms": load.as_secs_f64() * 1e3,
+            "memory_bytes": session.memory_bytes(), "weights_bytes": session.model().weights().len(),
+        });
+        return print(&format!("{report}\n"));
+    }
+    print(&format!(
+        "{}: median {median:.3} ms (10 % to 90 %: {low:.3} to {high:.3}), {:.1} runs/s, {} runs, {threads} threads\n",
+        session.model().manifest().model,
+        1e3 / median,
+        times.len()
+    ))
+}
+
+/// Seconds of single runs, ascending, after some that do not count.
+fn samples(session: &mut Session, budget: Duration) -> Result<Vec<f64>, Failure> {
+    let start = Instant::now();
+    let warm = budget.mul_f64(0.1);
+    let mut times = Vec::new();
+    loop {
+        let begin = Instant::now();
+        session.execute().map_err(Failure::work)?;
+        let spent = start.elapsed();
+        if spent > warm {
+            times.push(begin.elapsed().as_secs_f64());
+        }
+        if !times.is_empty() && spent > budget {
+            break;
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times)
+}

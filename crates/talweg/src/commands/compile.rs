@@ -1,0 +1,67 @@
+//! `talweg compile`: a model to an artefact.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use talweg_target::Target;
+
+use super::model::{CompileArguments, ModelArguments, jobs, winners};
+use super::{Failure, print};
+
+/// Arguments of `talweg compile`.
+#[derive(Args)]
+#[command(after_help = "Example: talweg compile resnet50.onnx -o resnet50.talweg --threads 2")]
+pub struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    compile: CompileArguments,
+    /// The artefact to write.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// The machine to compile for: host, avx512, avx2 or neon.
+    #[arg(long, default_value = "host", value_name = "NAME")]
+    target: String,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let start = Instant::now();
+    let threads = arguments.compile.threads()?;
+    let target = Target::named(&arguments.target).map_err(|e| Failure::input(format!("--target: {e}")))?;
+    let network = arguments.model.network()?;
+    let winners = winners(&arguments.compile.db, &network, &target, threads)?;
+    let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
+    artefact.write(&arguments.output).map_err(Failure::input)?;
+    let manifest = &artefact.manifest;
+    let (tasks, tuned) = (manifest.kernels.len(), winners.len());
+    let seconds = start.elapsed().as_secs_f64();
+    if arguments.json {
+        let report = serde_json::json!({
+            "model": manifest.model, "output": arguments.output, "seconds": seconds, "tasks": tasks, "tuned": tuned,
+            "default": tasks - tuned, "steps": manifest.steps.len(), "weights_bytes": artefact.weights_bytes(),
+            "arena_bytes": manifest.arena_bytes, "arena_bound_bytes": artefact.arena_bound,
+        });
+        return print(&format!("{report}\n"));
+    }
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let mut text = format!(
+        "{} written in {seconds:.1} s: {} steps, {tasks} kernels ({tuned} tuned, {} by the analytic default)\n\
+         weights {:.1} MiB, arena {:.2} MiB (at least {:.2} needed), for {} with {threads} threads\n",
+        arguments.output.display(),
+        manifest.steps.len(),
+        tasks - tuned,
+        mib(artefact.weights_bytes()),
+        mib(manifest.arena_bytes),
+        mib(artefact.arena_bound),
+        target.isa.name(),
+    );
+    if tuned < tasks {
+        text += &format!("to tune the rest: talweg tune {} --budget 5m\n", arguments.model.model.display());
+    }
+    print(&text)
+}

@@ -1,0 +1,190 @@
+//! What the verbs that take a model share: where it is, how its dimensions are bound, and getting it ready to run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use talweg::network::{Network, NetworkError, Winners};
+use talweg_db::Database;
+use talweg_onnx::ImportOptions;
+use talweg_runtime::model::{Model, Session, SessionOptions};
+use talweg_target::Target;
+use talweg_tensor::{Tensor, npy};
+
+use super::{DEFAULT_DB, Failure, check_threads};
+
+/// A model and how its open dimensions are bound.
+#[derive(Args, Clone)]
+pub struct ModelArguments {
+    /// The model: an ONNX file, or for the verbs that only run it a compiled artefact.
+    pub model: PathBuf,
+    #[command(flatten)]
+    bindings: Bindings,
+}
+
+/// How open dimensions of a model are bound.
+#[derive(Args, Clone)]
+pub struct Bindings {
+    /// The shape of an input, for example `x=1,3,224,224`; once for each input.
+    #[arg(long = "shape", value_name = "INPUT=N,N,...", value_parser = parse_shape)]
+    shapes: Vec<(String, Vec<usize>)>,
+    /// The size of a named dimension, for example `batch=1`; once for each.
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = parse_dim)]
+    dims: Vec<(String, usize)>,
+    /// Fixes an input to the values in a .npy file, for inputs that determine shapes; once for each.
+    #[arg(long = "fix", value_name = "INPUT=FILE.npy", value_parser = parse_file)]
+    fixed: Vec<(String, PathBuf)>,
+}
+
+impl Bindings {
+    /// These bindings for a model.
+    pub fn of(self, model: PathBuf) -> ModelArguments {
+        ModelArguments { model, bindings: self }
+    }
+}
+
+/// How a model is compiled.
+#[derive(Args, Clone)]
+pub struct CompileArguments {
+    /// The tuning database, whose winners are used.
+    #[arg(long, default_value = DEFAULT_DB, value_name = "FILE")]
+    pub db: PathBuf,
+    /// Threads the model will run with: which winners are looked up, and how it is run.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
+impl CompileArguments {
+    /// The number of threads: as given, or all cores.
+    pub fn threads(&self) -> Result<usize, Failure> {
+        let threads =
+            self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+        check_threads(threads)?;
+        Ok(threads)
+    }
+}
+
+impl ModelArguments {
+    /// Whether the file is an artefact, by its beginning.
+    pub fn is_artefact(&self) -> bool {
+        use std::io::Read;
+        let mut start = [0; 6];
+        let read = std::fs::File::open(&self.model).and_then(|mut file| file.read_exact(&mut start));
+        read.is_ok() && &start == b"talweg"
+    }
+
+    /// Imports the model and cuts it into tasks.
+    pub fn network(&self) -> Result<Network, Failure> {
+        let mut fixed = BTreeMap::new();
+        for (name, path) in &self.bindings.fixed {
+            fixed.insert(name.clone(), read_npy(path)?);
+        }
+        let options = ImportOptions {
+            shapes: self.bindings.shapes.iter().cloned().collect(),
+            dims: self.bindings.dims.iter().cloned().collect(),
+            fixed,
+        };
+        Network::open(&self.model, &options).map_err(|e| match e {
+            NetworkError::Import(e) => Failure::input(format!("{}: {e}", self.model.display())),
+            e => Failure::work(format!("{}: {e}", self.model.display())),
+        })
+    }
+
+    /// The model loaded: an artefact as it is, an ONNX file compiled in memory.
+    pub fn load(&self, compile: &CompileArguments) -> Result<Arc<Model>, Failure> {
+        if self.is_artefact() {
+            return Ok(Arc::new(
+                Model::open(&self.model)
+                    .map_err(|e| Failure::input(format!("{}: {e}", self.model.display())))?,
+            ));
+        }
+        let network = self.network()?;
+        let target = Target::host();
+        let winners = winners(&compile.db, &network, &target, compile.threads()?)?;
+        let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
+        let bytes = artefact.to_bytes().map_err(Failure::work)?;
+        Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
+    }
+
+    /// The model loaded, with memory and threads.
+    pub fn session(&self, compile: &CompileArguments) -> Result<Session, Failure> {
+        let options = SessionOptions { threads: compile.threads()?, pin: false };
+        Session::new(self.load(compile)?, &options).map_err(Failure::work)
+    }
+}
+
+/// Threads that compile.
+pub fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+/// The stored winners of a network's tasks; none if there is no database.
+pub fn winners(db: &Path, network: &Network, target: &Target, threads: usize) -> Result<Winners, Failure> {
+    if !db.exists() {
+        return Ok(Winners::default());
+    }
+    let db = Database::open_existing(db).map_err(Failure::input)?;
+    Winners::look_up(&db, &network.program, target, threads).map_err(Failure::work)
+}
+
+/// Inputs for a session: from files where given, else small random numbers.
+pub fn inputs(session: &Session, files: &[(String, PathBuf)]) -> Result<Vec<Tensor>, Failure> {
+    let ports = session.model().manifest().inputs.clone();
+    let mut inputs: Vec<Tensor> = ports
+        .iter()
+        .enumerate()
+        .map(|(at, port)| talweg::network::random_tensor(&port.operand.ty(), at as u64 + 1))
+        .collect();
+    for (name, path) in files {
+        let at = session.input_index(name).map_err(Failure::input)?;
+        inputs[at] = read_npy(path)?;
+    }
+    Ok(inputs)
+}
+
+/// A tensor from a .npy file.
+pub fn read_npy(path: &Path) -> Result<Tensor, Failure> {
+    let refused = |e: &dyn std::fmt::Display| Failure::input(format!("{}: {e}", path.display()));
+    let bytes = std::fs::read(path).map_err(|e| refused(&e))?;
+    npy::read_npy(&bytes).map_err(|e| refused(&e))
+}
+
+/// Writes tensors to a .npz file, or a single one to a .npy file, by the path's ending.
+pub fn write_arrays(path: &Path, named: &[(String, Tensor)]) -> Result<(), Failure> {
+    let refused = |e: &dyn std::fmt::Display| Failure::input(format!("{}: {e}", path.display()));
+    let bytes = match (path.extension().and_then(|e| e.to_str()), named) {
+        (Some("npy"), [(_, only)]) => npy::write_npy(only),
+        (Some("npy"), _) => {
+            let count = named.len();
+            return Err(refused(&format!("the model has {count} outputs; give a name that ends in .npz")));
+        }
+        _ => npy::npz_bytes(named.iter().map(|(name, tensor)| (name.as_str(), tensor))),
+    };
+    std::fs::write(path, bytes.map_err(|e| refused(&e))?).map_err(|e| refused(&e))
+}
+
+fn split<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
+    text.split_once('=')
+        .filter(|(name, value)| !name.is_empty() && !value.is_empty())
+        .ok_or(format!("expected {form}"))
+}
+
+fn parse_shape(text: &str) -> Result<(String, Vec<usize>), String> {
+    let (name, extents) = split(text, "INPUT=N,N,..., for example x=1,3,224,224")?;
+    let extents: Result<Vec<usize>, _> = extents.split([',', 'x']).map(|e| e.trim().parse()).collect();
+    let extents = extents.map_err(|_| format!("`{text}`: extents are whole numbers joined by commas"))?;
+    Ok((name.to_string(), extents))
+}
+
+fn parse_dim(text: &str) -> Result<(String, usize), String> {
+    let (name, size) = split(text, "NAME=N, for example batch=1")?;
+    let size = size.trim().parse().map_err(|_| format!("`{text}`: the size is a whole number"))?;
+    Ok((name.to_string(), size))
+}
+
+/// Reads `NAME=FILE`.
+pub fn parse_file(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, path) = split(text, "NAME=FILE.npy")?;
+    Ok((name.to_string(), PathBuf::from(path)))
+}

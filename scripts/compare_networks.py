@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Times whole networks in talweg and its peers, alternately, in one run, and checks that they agree.
+
+    scripts/compare_networks.py --models DIR                      # every .onnx file in DIR, untuned, 2 threads
+    scripts/compare_networks.py --models DIR --only resnet50 dcgan --threads 1 2 --rounds 5
+    scripts/compare_networks.py --models DIR --tune 5m            # tune each network first
+
+Each round times talweg and every peer once, each for about a second after a warm-up; a figure is the
+median over the rounds of the medians within them. The peers are installed into .venv-peers on first use.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import peers_venv
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+WARM_UP_SECONDS = 0.3
+MEASURE_SECONDS = 1.0
+PAUSE_SECONDS = 0.1
+
+
+def onnxruntime_runner(path, x, threads):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    feed = {session.get_inputs()[0].name: x}
+    return lambda: session.run(None, feed)[0]
+
+
+def openvino_runner(path, x, threads):
+    import openvino as ov
+
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+    }
+    core = ov.Core()
+    request = core.compile_model(core.read_model(path), "CPU", settings).create_infer_request()
+    request.set_input_tensor(ov.Tensor(x, shared_memory=True))
+    output = request.get_output_tensor()
+
+    def run():
+        request.infer()
+        return output.data
+
+    return run
+
+
+def torch_runner(path, x, threads, compiled):
+    import torch
+
+    import peer_networks
+
+    torch.set_num_threads(threads)
+    module, _ = peer_networks.load(path)
+    x = torch.from_numpy(x)
+    if x.ndim >= 4:
+        layout = {4: torch.channels_last, 5: torch.channels_last_3d}[x.ndim]
+        module, x = module.to(memory_format=layout), x.to(memory_format=layout)
+    if compiled:
+        torch._inductor.config.freezing = True
+        torch._dynamo.reset()
+        module = torch.compile(module)
+
+    def run():
+        with torch.inference_mode():
+            return module(x)
+
+    return run
+
+
+PEERS = {
+    "onnxruntime": onnxruntime_runner,
+    "openvino": openvino_runner,
+    "torch eager": lambda p, x, t: torch_runner(p, x, t, False),
+    "torch compiled": lambda p, x, t: torch_runner(p, x, t, True),
+}
+
+
+def as_numpy(output):
+    return output.numpy() if hasattr(output, "numpy") else output
+
+
+def median_ms(run):
+    end = time.perf_counter() + WARM_UP_SECONDS
+    while True:
+        run()
+        if time.perf_counter() > end:
+            break
+    samples, total = [], 0.0
+    while total < MEASURE_SECONDS or len(samples) < 3:
+        start = time.perf_counter()
+        run()
+        samples.append(time.perf_counter() - start)
+        total += samples[-1]
+    return statistics.median(samples) * 1e3
+
+
+def talweg(options, *arguments):
+    command = [str(options.talweg), *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if result.returncode != 0:
+        sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")
+    return result.stdout
+
+
+def compare(path, threads, options, folder):
+    """One network with one number of threads; returns what `--json` prints for it."""
+    import numpy as np
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    given = model.graph.input[0]
+    shape = [d.dim_value for d in given.type.tensor_type.shape.dim]
+    x = np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
+    del model
+    database, artefact = folder / f"{path.stem}-{threads}.db", folder / f"{path.stem}-{threads}.talweg"
+    tuned = None
+    if options.tune:
+        start = time.perf_counter()
+        talweg(options, "tune", path, "--budget", options.tune, "--threads", threads, "--db", database, "--strategy", options.strategy)
+        tuned = time.perf_counter() - start
+    report = json.loads(talweg(options, "compile", path, "-o", artefact, "--threads", threads, "--db", database, "--json"))
+    np.save(folder / "x.npy", x)
+    talweg(options, "run", artefact, "--threads", threads, "--input", f"{given.name}={folder / 'x.npy'}", "--output", folder / "y.npy")
+    ours = np.load(folder / "y.npy")
+
+    runners, failures, errors = {}, {}, {}
+    for name in options.peers:
+        try:
+            run = PEERS[name](path, x, threads)
+            output = np.array(as_numpy(run()))
+        except Exception as error:  # a peer may fail in any way; the others are still worth timing
+            failures[name] = f"{type(error).__name__}: {error}"
+            continue
+        errors[name] = float(np.abs(output - ours).max() / np.abs(output).max())
+        if output.shape == ours.shape and errors[name] < 1e-3:
+            runners[name] = run
+        else:
+            failures[name] = f"its output differs by {errors[name]:.1e}"
+    timers = {"talweg": lambda: json.loads(talweg(options, "bench", artefact, "--threads", threads, "--budget", MEASURE_SECONDS, "--json"))["median_ms"]}
+    timers |= {name: lambda run=run: median_ms(run) for name, run in runners.items()}
+    rounds = {name: [] for name in timers}
+    for _ in range(options.rounds):
+        for name, timer in timers.items():
+            rounds[name].append(timer())
+            time.sleep(PAUSE_SECONDS)
+    times = {name: {"median_ms": statistics.median(ms), "min_ms": min(ms), "max_ms": max(ms)} for name, ms in rounds.items()}
+    best = min(runners, key=lambda name: times[name]["median_ms"], default=None)
+    result = {"network": path.stem, "threads": threads, "times": times, "failures": failures, "errors": errors}
+    result |= {"best_peer": best, "compile": report, "tune_seconds": tuned}
+    if best:
+        result["ratio"] = times[best]["median_ms"] / times["talweg"]["median_ms"]
+    return result
+
+
+def print_table(result):
+    print(f"\n{result['network']}, {result['threads']} threads, {result['compile']['tuned']} of {result['compile']['tasks']} tasks tuned")
+    print(f"  {'':20}{'median ms':>11}{'min':>11}{'max':>11}{'difference':>13}")
+    for name, row in result["times"].items():
+        error = f"{result['errors'][name]:13.1e}" if name in result["errors"] else ""
+        print(f"  {name:20}{row['median_ms']:11.3f}{row['min_ms']:11.3f}{row['max_ms']:11.3f}{error}")
+    for name, reason in result["failures"].items():
+        print(f"  {name:20} failed: {reason.splitlines()[0][:200]}")
+    if "ratio" in result:
+        print(f"  best peer ({result['best_peer']}) / talweg = {result['ratio']:.3f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=Path, required=True, help="the folder with the .onnx files")
+    parser.add_argument("--only", nargs="+", help="names of networks, without .onnx")
+    parser.add_argument("--threads", type=int, nargs="+", default=[2])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--tune", help="tune each network for this long first, for example 5m")
+    parser.add_argument("--strategy", default="ansor")
+    parser.add_argument("--talweg", type=Path, default=REPOSITORY / "target/release/talweg")
+    parser.add_argument("--json", type=Path, help="also write all figures to this file")
+    options = parser.parse_args()
+    paths = sorted(options.models.glob("*.onnx"))
+    if options.only:
+        missing = set(options.only) - {p.stem for p in paths}
+        if missing:
+            sys.exit(f"error: no {', '.join(sorted(missing))} in {options.models}; write them with make_models.py")
+        paths = [p for p in paths if p.stem in options.only]
+    if not paths:
+        sys.exit(f"error: no .onnx files in {options.models}; write them with make_models.py")
+    peers_venv.enter()
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for threads in options.threads:
+            for path in paths:
+                results.append(compare(path, threads, options, Path(folder)))
+                print_table(results[-1])
+            ratios = [r["ratio"] for r in results if r["threads"] == threads and "ratio" in r]
+            if ratios:
+                mean = math.exp(statistics.fmean(map(math.log, ratios)))
+                print(f"\n{threads} threads, best peer / talweg: geometric mean {mean:.3f}, lowest {min(ratios):.3f}")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
