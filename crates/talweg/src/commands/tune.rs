@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Compile the model when tuning ends, into this file; for a single model.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The search: ansor, autotvm, evolutionary, annealing, genetic, random or grid.
+    /// The search: ansor, autotvm, felix, evolutionary, annealing, genetic, random or grid.
     #[arg(long, default_value = "ansor", value_name = "NAME")]
     strategy: String,
     /// The cost model instead of the strategy's own: trees, rank, mlp or random.
