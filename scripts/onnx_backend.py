@@ -32,7 +32,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 UNDEFINED_BY_DESIGN = RANDOM | {"ImageDecoder"}
 NARROW_TYPES = re.compile("FLOAT8|FLOAT4|FLOAT6|INT4|INT2$|COMPLEX|STRING")
-SECONDS = 120
+SECONDS = 600
 
 
 def nodes_of(graph):
@@ -199,6 +199,7 @@ def group(reason):
     """A reason without names and numbers, so that alike ones can be counted together."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     line = lines[1] if len(lines) > 1 and lines[0].endswith("unsupported:") else lines[0]
+    line = re.sub(r"^(error: )?\S*/talweg-backend-[^:]*: ", "", line)
     line = re.sub(r"`[^`]*`", "`...`", line.removeprefix("error: ").removeprefix("model.onnx: "))
     return re.sub(r"\d[\d.e+-]*", "N", line)[:150]
 

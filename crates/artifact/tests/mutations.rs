@@ -16,7 +16,9 @@ fn mutants_load_or_are_refused() {
         match Model::from_bytes(&seed.mutant(&mut random)) {
             Ok(model) => {
                 loaded += 1;
-                if model.manifest().arena_bytes <= 1 << 20 {
+                let manifest = model.manifest();
+                let workspace = manifest.kernels.iter().map(|k| k.shared_bytes.max(k.scratch_bytes)).max();
+                if manifest.arena_bytes.max(workspace.unwrap_or(0)) <= 1 << 20 {
                     let session = Session::new(Arc::new(model), &SessionOptions { threads: 1, pin: false });
                     assert!(session.is_ok() || !session.err().unwrap().to_string().is_empty(), "mutant {at}");
                 }

@@ -86,12 +86,9 @@ fn folder() -> tempfile::TempDir {
     write("strange.onnx", &model("NoSuchOperator", &["2", "3"]));
     write("garbage.onnx", b"\xff\xfe this is no model \x00\x01\x02");
     write("empty.onnx", b"");
-    write(
-        "x.npy",
-        &npy::write_npy(&Tensor::new([2usize, 3], vec![-1.0f32, 0.0, 1.0, 2.0, -3.0, 4.0])).unwrap(),
-    );
-    write("wide.npy", &npy::write_npy(&Tensor::new([2usize, 4], vec![1.0f32; 8])).unwrap());
-    write("whole.npy", &npy::write_npy(&Tensor::new([2usize, 3], vec![1i64; 6])).unwrap());
+    write("x.npy", &npy::write_npy(&Tensor::new([2usize, 3], vec![-1.0f32, 0.0, 1.0, 2.0, -3.0, 4.0])));
+    write("wide.npy", &npy::write_npy(&Tensor::new([2usize, 4], vec![1.0f32; 8])));
+    write("whole.npy", &npy::write_npy(&Tensor::new([2usize, 3], vec![1i64; 6])));
     write("broken.npy", b"\x93NUMPY\x01\x00\x10");
     folder
 }

@@ -34,9 +34,6 @@ pub enum NpyError {
         "elements of numpy's type `{0}` are not supported; save the array after `.astype` to a plain number type"
     )]
     Type(String),
-    /// Networks have the element type, but numpy does not.
-    #[error("numpy has no type for {0}; cast the value to f32 before it is written")]
-    NoNumpyType(ElementType),
     /// The data does not fill the shape.
     #[error("the .npy file does not hold what its header says: {0}")]
     Tensor(#[from] TensorError),
@@ -56,21 +53,25 @@ pub enum NpyError {
     Io(#[from] std::io::Error),
 }
 
-/// Element types and numpy's names of them, without the byte order.
-const NAMES: [(ElementType, &str); 12] = [
-    (ElementType::F32, "f4"),
-    (ElementType::F64, "f8"),
-    (ElementType::F16, "f2"),
-    (ElementType::I8, "i1"),
-    (ElementType::I16, "i2"),
-    (ElementType::I32, "i4"),
-    (ElementType::I64, "i8"),
-    (ElementType::U8, "u1"),
-    (ElementType::U16, "u2"),
-    (ElementType::U32, "u4"),
-    (ElementType::U64, "u8"),
-    (ElementType::Bool, "b1"),
-];
+/// numpy's name of an element type, without the byte order. numpy itself has no bfloat16: the package `ml_dtypes`,
+/// which adds it, stores it as two raw bytes, to be read with `.view(bfloat16)`.
+fn numpy_name(element: ElementType) -> &'static str {
+    match element {
+        ElementType::F32 => "f4",
+        ElementType::F64 => "f8",
+        ElementType::F16 => "f2",
+        ElementType::BF16 => "V2",
+        ElementType::I8 => "i1",
+        ElementType::I16 => "i2",
+        ElementType::I32 => "i4",
+        ElementType::I64 => "i8",
+        ElementType::U8 => "u1",
+        ElementType::U16 => "u2",
+        ElementType::U32 => "u4",
+        ElementType::U64 => "u8",
+        ElementType::Bool => "b1",
+    }
+}
 
 /// What the header of a file says.
 #[derive(Debug, PartialEq)]
@@ -150,8 +151,9 @@ fn parse(header: &[u8]) -> Result<Header, NpyError> {
         Some(b'<' | b'>' | b'|' | b'=') => name.split_at(1),
         _ => ("<", name),
     };
-    let known = NAMES.iter().find(|(_, known)| *known == plain || (*known == "b1" && plain == "?"));
-    let (element, _) = known.ok_or_else(|| NpyError::Type(name.to_string()))?;
+    let plain = if plain == "?" { "b1" } else { plain };
+    let known = ElementType::ALL.iter().find(|element| numpy_name(**element) == plain);
+    let element = known.ok_or_else(|| NpyError::Type(name.to_string()))?;
     let fortran = match value("fortran_order")? {
         order if order.starts_with("True") => true,
         order if order.starts_with("False") => false,
@@ -176,11 +178,10 @@ fn from_fortran(data: &[u8], shape: &[usize], size: usize) -> Vec<u8> {
 }
 
 /// The bytes of an `.npy` file with the tensor, in C order.
-pub fn write_npy(tensor: &Tensor) -> Result<Vec<u8>, NpyError> {
+pub fn write_npy(tensor: &Tensor) -> Vec<u8> {
     let element = tensor.element();
-    let (_, name) =
-        NAMES.iter().find(|(known, _)| *known == element).ok_or(NpyError::NoNumpyType(element))?;
-    let order = if element.bytes() == 1 { '|' } else { '<' };
+    let name = numpy_name(element);
+    let order = if element.bytes() == 1 || element == ElementType::BF16 { '|' } else { '<' };
     let mut extents = String::new();
     for extent in tensor.shape() {
         extents += &format!("{extent}, ");
@@ -204,7 +205,7 @@ pub fn write_npy(tensor: &Tensor) -> Result<Vec<u8>, NpyError> {
     }
     file.extend_from_slice(header.as_bytes());
     file.extend_from_slice(tensor.bytes());
-    Ok(file)
+    file
 }
 
 /// Reads all tensors of an `.npz` archive, in its order, by the name numpy gives them.
@@ -229,8 +230,7 @@ pub fn write_npz<'a>(
 ) -> Result<(), NpyError> {
     let mut archive = ZipWriter::new(target);
     for (name, tensor) in tensors {
-        let member = |error| NpyError::Member { name: name.to_string(), error: Box::new(error) };
-        let file = write_npy(tensor).map_err(member)?;
+        let file = write_npy(tensor);
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .large_file(file.len() >= u32::MAX as usize);

@@ -56,8 +56,8 @@ pub struct Seed {
 
 /// The file of a dense layer by a kernel and of an operator by plain code.
 pub fn artefact() -> Vec<u8> {
-    let dag =
-        Spec::parse("matmul:m=4,n=8,k=8,epilogue=bias+relu").and_then(|spec| spec.build()).expect("a spec");
+    let spec = Spec::parse("matmul:m=4,n=8,k=8,epilogue=bias+relu").expect("a sound text");
+    let dag = spec.build().expect("a sound operator");
     let mut graph = Graph::new("seed");
     let ty = TensorType::new(ElementType::F32, [4usize, 8]);
     let x = graph.add_input("x", ty.clone());
@@ -223,12 +223,10 @@ fn mutate_json(tree: &mut Value, random: &mut Random) {
         Value::Object(fields) if !fields.is_empty() => {
             let at = random.below(fields.len());
             let Some(name) = fields.keys().nth(at).cloned() else { return };
-            match (stop && random.below(4) == 0, fields.get_mut(&name)) {
-                (true, _) => {
-                    fields.remove(&name);
-                }
-                (false, Some(inner)) => mutate_json(inner, random),
-                (false, None) => {}
+            if stop && random.below(4) == 0 {
+                fields.remove(&name);
+            } else if let Some(inner) = fields.get_mut(&name) {
+                mutate_json(inner, random);
             }
         }
         Value::Number(old) => {

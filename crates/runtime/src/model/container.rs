@@ -64,6 +64,9 @@ pub enum ContainerError {
         /// The damaged part.
         what: &'static str,
     },
+    /// Sections lie in each other, or in the header.
+    #[error("the artefact is damaged: its sections overlap; copy or compile it again")]
+    Overlap,
     /// The manifest does not parse or contradicts itself.
     #[error("the artefact's manifest is broken: {0}; compile the model again")]
     Manifest(String),
@@ -133,7 +136,7 @@ impl Header {
             weights_sum: number(72),
         };
         if header.manifest.start < HEADER || header.objects.end > header.weights.start {
-            return Err(ContainerError::Damaged { what: "header" });
+            return Err(ContainerError::Overlap);
         }
         Ok(header)
     }

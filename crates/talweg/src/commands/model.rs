@@ -154,7 +154,7 @@ pub fn read_npy(path: &Path) -> Result<Tensor, Failure> {
 pub fn write_arrays(path: &Path, named: &[(String, Tensor)]) -> Result<(), Failure> {
     let refused = |e: &dyn std::fmt::Display| Failure::input(format!("{}: {e}", path.display()));
     let bytes = match (path.extension().and_then(|e| e.to_str()), named) {
-        (Some("npy"), [(_, only)]) => npy::write_npy(only),
+        (Some("npy"), [(_, only)]) => Ok(npy::write_npy(only)),
         (Some("npy"), _) => {
             let count = named.len();
             return Err(refused(&format!("the model has {count} outputs; give a name that ends in .npz")));

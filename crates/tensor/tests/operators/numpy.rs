@@ -36,27 +36,18 @@ fn what_numpy_writes_is_read() {
 fn what_is_written_is_what_numpy_writes() {
     let tensor = Tensor::from_bools([2], [true, false]);
     let expected = file("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", &[1, 0]);
-    assert_eq!(write_npy(&tensor).unwrap(), expected);
+    assert_eq!(write_npy(&tensor), expected);
     let scalar = Tensor::new([], vec![1.5f64]);
     let expected =
         file("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", b"\x00\x00\x00\x00\x00\x00\xf8?");
-    assert_eq!(write_npy(&scalar).unwrap(), expected);
+    assert_eq!(write_npy(&scalar), expected);
 }
 
 #[test]
 fn every_type_makes_the_round_trip() {
     for element in ElementType::ALL {
         let tensor = Tensor::from_f64(element, [2, 1, 2], [0.0, 1.0, 1.0, 0.0]);
-        match write_npy(&tensor) {
-            Ok(bytes) => assert_eq!(read_npy(&bytes).unwrap(), tensor),
-            Err(error) => {
-                assert_eq!(element, ElementType::BF16);
-                assert_eq!(
-                    error.to_string(),
-                    "numpy has no type for bf16; cast the value to f32 before it is written"
-                );
-            }
-        }
+        assert_eq!(read_npy(&write_npy(&tensor)).unwrap(), tensor);
     }
 }
 
