@@ -13,8 +13,8 @@
 //! | `select(c, a, b)` | a blend by `c` of `log(1 + a)` and `log(1 + b)`; of `a` and `b` when they may be negative |
 //! | `min(a, b)` | `L + (p + q - sqrt((p - q)^2 + p q w^2 / 4)) / 2` with `p = a - L`, `q = b - L` above a common bound `L` |
 //! | `max(a, b)` | the same with `+ sqrt` |
-//! | `ceildiv(a, b)` | `q + (1 - w) (t^2 (3 - 2 t) - f)` with `q = a / b`, `f = q % 1`, `t = min(f / w, 1)` |
-//! | `a // b`, `a % b` | `q - r` and `b r` with `r = f S(f) S(1 - f)`, where `S(x) = t^2 (3 - 2 t)`, `t = min(x / w, 1)` |
+//! | `ceildiv(a, b)` | `q + (1 - w) (S(f) - f) / m` with `q = a / b`, `f = q % 1`, `m = 1 + w q^2 / 16` |
+//! | `a // b`, `a % b` | `q - r` and `b r` with `r = f S(f) S(1 - f) / m`, where `S(x) = t^2 (3 - 2 t)`, `t = min(x / w, 1)` |
 //! | `abs(a)` | `sqrt(a^2 + (w / 4)^2)` when the sign is unknown |
 //!
 //! The gap `g` is one half between whole numbers, so that equal ones are told apart from neighbours and not blended; it
@@ -367,6 +367,12 @@ impl Smoother {
         mul(&mul(&t, &t), &add(&mul(&t, &num(-2.0)), &num(3.0)))
     }
 
+    /// What jumps are divided by: one for small quotients, more for large ones, whose rounding is too fine to follow.
+    fn many(&self, quotient: &Expr) -> Expr {
+        let square = mul(quotient, quotient);
+        add(&mul(&square, &mul(&self.width, &num(1.0 / 16.0))), &num(1.0))
+    }
+
     fn ceiling(&mut self, a: &Expr, b: &Expr) -> Expr {
         if let Some(known) = self.decided(BinaryOp::CeilDiv, a, b) {
             return known;
@@ -374,6 +380,7 @@ impl Smoother {
         let quotient = self.smooth(a).div(self.positive(b));
         let fraction = Expr::binary(BinaryOp::Mod, quotient.clone(), num(1.0));
         let jump = mul(&self.rest, &sub(&self.step(&fraction), &fraction));
+        let jump = jump.div(self.many(&quotient));
         let out = add(&quotient, &jump);
         // A ceiling is at least the ceiling of the smallest quotient, which the real quotient is not.
         let bound = self.bounds(&Expr::binary(BinaryOp::CeilDiv, a.clone(), b.clone())).lo;
@@ -391,7 +398,8 @@ impl Smoother {
         let quotient = self.smooth(a).div(self.positive(b));
         let fraction = Expr::binary(BinaryOp::Mod, quotient.clone(), num(1.0));
         let ends = mul(&self.step(&fraction), &self.step(&sub(&num(1.0), &fraction)));
-        (quotient, mul(&fraction, &ends))
+        let taken = mul(&fraction, &ends).div(self.many(&quotient));
+        (quotient, taken)
     }
 
     fn floor(&mut self, a: &Expr, b: &Expr) -> Expr {

@@ -151,6 +151,11 @@ impl SmoothProgram {
         self.tape.inputs().len() - 1
     }
 
+    /// The formulas: functions of the knobs and, last, the width. Features that no knob changes are not among them.
+    pub fn tape(&self) -> &Tape {
+        &self.tape
+    }
+
     /// Operators at the stages of its making.
     pub fn report(&self) -> &SmoothReport {
         &self.report
