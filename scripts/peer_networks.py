@@ -5,6 +5,8 @@ Covers the operators of the benchmark networks; anything else is an error that n
 
 import numpy as np
 import onnx
+import onnx.reference
+import onnx.shape_inference
 import torch
 import torch.nn.functional as F
 from onnx import numpy_helper

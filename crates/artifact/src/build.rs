@@ -145,6 +145,19 @@ impl Artefact {
         self.weights.bytes()
     }
 
+    /// The machine code of a kernel.
+    pub(crate) fn object(&self, at: usize) -> &[u8] {
+        let kernel = &self.manifest.kernels[at];
+        let start = kernel.object_offset as usize;
+        &self.objects[start..start + kernel.object_bytes as usize]
+    }
+
+    /// Writes the weights as kernels read them.
+    pub(crate) fn write_weights(&self, to: &mut dyn io::Write) -> io::Result<()> {
+        self.weights.write(to)?;
+        to.flush()
+    }
+
     /// Writes the file: under another name first, so that a file of this name is always whole.
     pub fn write(&self, path: &Path) -> Result<(), BuildError> {
         let failed = |source| BuildError::Write { path: path.to_path_buf(), source };

@@ -5,13 +5,16 @@
 //! | [`kernel`] | a task with its schedule, lowered and compiled |
 //! | [`memory`] | which value lies where in the arena |
 //! | [`weights`] | constants as kernels read them, each stored once |
+//! | [`library`] | an artefact as a shared library with a C header |
 //! | [`build`] | all of it together: a [`Program`](talweg_graph::Program) to an [`Artefact`] |
 
 pub mod build;
 pub mod kernel;
+pub mod library;
 pub mod memory;
 pub mod weights;
 
 pub use build::{Artefact, BuildError, BuildOptions, build};
 pub use kernel::{Choice, CompiledTask, KernelError};
+pub use library::{Library, LibraryError};
 pub use memory::{Arena, Lifetime};

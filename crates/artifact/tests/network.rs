@@ -157,3 +157,67 @@ fn weights_shared_by_steps_are_stored_once() {
     let one = build(&program, &options, &|_| Choice::Default).unwrap().weights_bytes();
     assert!(one < two, "{one} bytes shared, {two} apart");
 }
+
+#[test]
+fn a_library_computes_what_the_model_computes() {
+    if std::process::Command::new("cc").arg("--version").output().is_err() {
+        println!("skipped: no C compiler `cc` on this machine");
+        return;
+    }
+    let mut program = program();
+    program.steps.truncate(3);
+    program.graph.outputs.truncate(2);
+    let options = BuildOptions { target: Target::host(), jobs: 1 };
+    let artefact = build(&program, &options, &|_| Choice::Default).unwrap();
+    let model = Arc::new(Model::from_bytes(&artefact.to_bytes().unwrap()).unwrap());
+    let mut session = Session::new(model, &SessionOptions { threads: 1, pin: false }).unwrap();
+    let x = numbers(&[M, N], 9);
+    let want = session.run(std::slice::from_ref(&x)).unwrap();
+
+    let folder = tempfile::tempdir().unwrap();
+    let library = artefact.write_library(&folder.path().join("net.so")).unwrap();
+    let header = std::fs::read_to_string(&library.header).unwrap();
+    assert!(header.contains("input 0: x f32[6,24], 576 bytes"), "{header}");
+    let values: Vec<String> = x.values::<f32>().iter().map(|v| format!("{v:?}f")).collect();
+    let main = format!(
+        "#include \"net.h\"\n#include <stdio.h>\n#include <string.h>\nint main(void) {{\n\
+         static const float x[] = {{{}}};\nfor (int threads = 1; threads <= 3; threads++) {{\n\
+         two_dense_layers_session *s = two_dense_layers_create(threads);\nif (!s) return 1;\n\
+         memcpy(two_dense_layers_input(s, 0), x, sizeof x);\n\
+         for (int i = 0; i < 20; i++) two_dense_layers_run(s);\n\
+         const float *y = two_dense_layers_output(s, 1);\n\
+         if (two_dense_layers_output(s, 2) || !two_dense_layers_input(s, 0)) return 2;\n\
+         for (int i = 0; i < {}; i++) printf(\"%.9g\\n\", y[i]);\ntwo_dense_layers_free(s);\n}}\nreturn 0;\n}}\n",
+        values.join(","),
+        M * N
+    );
+    std::fs::write(folder.path().join("main.c"), main).unwrap();
+    let cc = |source: &str, output: &str| {
+        let done = std::process::Command::new("cc")
+            .current_dir(folder.path())
+            .args(["-Wall", "-Werror", source, "-L.", "-l:net.so", "-Wl,-rpath,.", "-o", output])
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let done = std::process::Command::new(folder.path().join(output))
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{:?}", done.status);
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let got: Vec<f32> = cc("main.c", "main").lines().map(|line| line.parse().unwrap()).collect();
+    let want = want[1].values::<f32>().repeat(3);
+    assert_eq!(got, want);
+    assert!(cc("two_dense_layers_example.c", "example").starts_with("y[0] = "));
+}
+
+#[test]
+fn a_library_without_a_kernel_for_a_step_is_refused() {
+    let options = BuildOptions { target: Target::host(), jobs: 1 };
+    let artefact = build(&program(), &options, &|_| Choice::Default).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let error = artefact.write_library(&folder.path().join("net.so")).unwrap_err().to_string();
+    assert!(error.contains("2 steps are plain code, the first of them floor"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}

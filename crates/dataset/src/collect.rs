@@ -245,7 +245,8 @@ impl<R: Runner> Work<'_, R> {
                 break;
             }
             let compile_seconds = kernel.as_ref().map_or(0.0, |(_, seconds)| *seconds);
-            let effort = Effort { budget: self.options.sampling, slower_than: best.map(|b| b * SLOW) };
+            let effort =
+                Effort { slower_than: best.map(|b| b * SLOW), ..Effort::full(self.options.sampling) };
             let result = kernel.and_then(|(kernel, _)| runner.run(&self.data, &kernel, &effort));
             if result.as_ref().is_err_and(|f| f.cause == LOST) {
                 continue;

@@ -38,7 +38,7 @@ impl Interval {
         }
     }
 
-    fn union(self, other: Interval) -> Interval {
+    pub(crate) fn union(self, other: Interval) -> Interval {
         Interval { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi) }
     }
 }
@@ -79,7 +79,22 @@ fn product(a: f64, b: f64) -> f64 {
     if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
 }
 
-fn combine(op: BinaryOp, a: Interval, b: Interval) -> Interval {
+/// The values of an operator of one operand.
+pub(crate) fn map(op: UnaryOp, a: Interval) -> Interval {
+    match op {
+        UnaryOp::Not => Interval::new(1.0 - a.hi, 1.0 - a.lo),
+        UnaryOp::Log if a.lo > 0.0 => Interval::new(a.lo.ln(), a.hi.ln()),
+        UnaryOp::Log => Interval::new(f64::NEG_INFINITY, a.hi.max(0.0).ln()),
+        UnaryOp::Exp => Interval::new(a.lo.exp(), a.hi.exp()),
+        UnaryOp::Sqrt => Interval::new(a.lo.max(0.0).sqrt(), a.hi.max(0.0).sqrt()),
+        UnaryOp::Abs if a.lo >= 0.0 => a,
+        UnaryOp::Abs if a.hi <= 0.0 => Interval::new(-a.hi, -a.lo),
+        UnaryOp::Abs => Interval::new(0.0, a.hi.max(-a.lo)),
+    }
+}
+
+/// The values of an operator of two operands.
+pub(crate) fn combine(op: BinaryOp, a: Interval, b: Interval) -> Interval {
     let unknown = Interval::new(0.0, 1.0);
     let corners = |f: &dyn Fn(f64, f64) -> f64| {
         Interval::of(&[f(a.lo, b.lo), f(a.lo, b.hi), f(a.hi, b.lo), f(a.hi, b.hi)])
@@ -145,7 +160,7 @@ impl Expr {
     }
 
     /// Like [`Expr::bounds`]; the memo keeps shared parts from being visited once for every path to them.
-    fn bounds_in(&self, ranges: &Ranges, memo: &mut HashMap<Expr, Interval>) -> Interval {
+    pub(crate) fn bounds_in(&self, ranges: &Ranges, memo: &mut HashMap<Expr, Interval>) -> Interval {
         if let Some(done) = memo.get(self) {
             return *done;
         }
@@ -157,16 +172,7 @@ impl Expr {
             Node::Sym(s) => ranges.get(s),
             Node::Unary(op, a) => {
                 let a = of(a);
-                match op {
-                    UnaryOp::Not => Interval::new(1.0 - a.hi, 1.0 - a.lo),
-                    UnaryOp::Log if a.lo > 0.0 => Interval::new(a.lo.ln(), a.hi.ln()),
-                    UnaryOp::Log => Interval::new(f64::NEG_INFINITY, a.hi.max(0.0).ln()),
-                    UnaryOp::Exp => Interval::new(a.lo.exp(), a.hi.exp()),
-                    UnaryOp::Sqrt => Interval::new(a.lo.max(0.0).sqrt(), a.hi.max(0.0).sqrt()),
-                    UnaryOp::Abs if a.lo >= 0.0 => a,
-                    UnaryOp::Abs if a.hi <= 0.0 => Interval::new(-a.hi, -a.lo),
-                    UnaryOp::Abs => Interval::new(0.0, a.hi.max(-a.lo)),
-                }
+                map(*op, a)
             }
             Node::Binary(BinaryOp::Mod, a, b) if a.ty() == Ty::Real || b.ty() == Ty::Real => {
                 let b = of(b);

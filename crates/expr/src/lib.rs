@@ -13,6 +13,9 @@
 //! | [`parse`] | parsing, the inverse of printing |
 //! | [`tape`] | evaluation and reverse-mode derivatives at many points at once |
 //! | `kernel` | the inner loops of the tape |
+//! | [`smooth`] | differentiable stand-ins, with a width |
+//! | [`rewrite`] | simplification by equality saturation |
+//! | [`rules`] | its rules, a table |
 //! | `elementary` | logarithm and exponential that vectorise |
 //! | [`mod@derive`] | symbolic derivatives |
 
@@ -25,6 +28,9 @@ pub mod lexer;
 pub mod linear;
 pub mod node;
 pub mod parse;
+pub mod rewrite;
+pub mod rules;
+pub mod smooth;
 pub mod subst;
 pub mod symbol;
 pub mod tape;
@@ -35,5 +41,7 @@ pub use lexer::{Lexer, ParseError, Position, Token};
 pub use linear::Affine;
 pub use node::{BinaryOp, Expr, Node, Ty, UnaryOp};
 pub use parse::parse_expr;
+pub use rewrite::{RewriteReport, Rewriter};
+pub use smooth::Smoother;
 pub use symbol::{Symbol, SymbolKind};
 pub use tape::{Scratch, Tape, TapeError};

@@ -21,6 +21,7 @@
 //! infinite or undefined. [`Expr::derivative`] follows the same table.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use thiserror::Error;
 
@@ -106,6 +107,9 @@ pub(crate) struct Back {
 pub struct Scratch {
     values: Vec<Lanes>,
     adjoints: Vec<Lanes>,
+    /// Outputs and seeds of one block, row by row.
+    out: Vec<f64>,
+    seeds: Vec<f64>,
 }
 
 impl Scratch {
@@ -114,6 +118,9 @@ impl Scratch {
         Scratch::default()
     }
 }
+
+/// Fills in the seeds of some points, given their range and their values: a row of outputs for each.
+pub type SeedBlock<'a> = &'a mut dyn FnMut(Range<usize>, &[f64], &mut [f64]);
 
 /// A list of steps that evaluates several expressions, and their derivatives, at many points.
 #[derive(Clone, Debug)]
@@ -223,28 +230,49 @@ impl Tape {
         grad: &mut [f64],
         scratch: &mut Scratch,
     ) {
+        self.check("seed", seed.len(), n, self.outputs);
+        self.check("out", out.len(), n, self.outputs);
+        let outputs = self.outputs;
+        let mut given = |rows: Range<usize>, values: &[f64], seeds: &mut [f64]| {
+            let rows = rows.start * outputs..rows.end * outputs;
+            out[rows.clone()].copy_from_slice(values);
+            seeds.copy_from_slice(&seed[rows]);
+        };
+        self.gradient_with(points, n, &mut given, grad, scratch);
+    }
+
+    /// Like [`Tape::gradient`], with seeds that depend on the values: for each block of points, `seed` is given their
+    /// range and their values (a row for each) and fills in the seeds. Everything is evaluated once.
+    ///
+    /// # Panics
+    /// When a slice does not have the length its shape asks for.
+    pub fn gradient_with(
+        &self,
+        points: &[f64],
+        n: usize,
+        seed: SeedBlock<'_>,
+        grad: &mut [f64],
+        scratch: &mut Scratch,
+    ) {
         let inputs = self.inputs.len();
         self.check("points", points.len(), n, inputs);
         self.check("grad", grad.len(), n, inputs);
-        self.check("seed", seed.len(), n, self.outputs);
-        self.check("out", out.len(), n, self.outputs);
         self.fill_constants(&mut scratch.values, self.values);
         grow(&mut scratch.adjoints, self.slots);
+        scratch.out.resize(BLOCK * self.outputs, 0.0);
+        scratch.seeds.resize(BLOCK * self.outputs, 0.0);
         for start in (0..n).step_by(BLOCK) {
             let count = BLOCK.min(n - start);
             self.load(&points[start * inputs..], count, &mut scratch.values);
-            let rows = start * self.outputs..(start + count) * self.outputs;
-            kernel::forward(
-                &self.record,
-                &mut scratch.values[..self.values],
-                &mut out[rows.clone()],
-                self.outputs,
-            );
+            let out = &mut scratch.out[..count * self.outputs];
+            kernel::forward(&self.record, &mut scratch.values[..self.values], out, self.outputs);
+            let seeds = &mut scratch.seeds[..count * self.outputs];
+            seed(start..start + count, out, seeds);
             kernel::backward(
                 &self.backward,
                 &scratch.values[..self.values],
                 &mut scratch.adjoints[..self.slots],
-                &seed[rows],
+                seeds,
                 self.outputs,
             );
             for (k, reached) in self.reached.iter().enumerate() {

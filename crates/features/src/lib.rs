@@ -11,6 +11,7 @@
 //! | [`mod@context`] | AutoTVM's features of every loop |
 //! | [`relation`] | AutoTVM's curve features of every buffer |
 //! | [`program`] | formulas compiled for many candidates at once |
+//! | [`smooth`] | differentiable formulas, for knobs that are real numbers |
 //! | `site` | the stores of a nest with the loops around them |
 //! | `region` | how much of a buffer some loops touch |
 //! | `reuse` | where a store meets elements again |
@@ -40,10 +41,12 @@ mod region;
 pub mod relation;
 mod reuse;
 mod site;
+pub mod smooth;
 pub mod store;
 
 pub use context::{CONTEXT_WIDTH, LoopFeatures, context};
 pub use names::{STORE_WIDTH, feature_names};
 pub use program::{FeatureError, FeatureProgram, FeatureScratch, constraints_tape};
 pub use relation::{BufferFeatures, RELATION_WIDTH, relations};
+pub use smooth::{SmoothOptions, SmoothProgram, SmoothReport, SmoothScratch};
 pub use store::{StoreFeatures, per_store};

@@ -40,7 +40,7 @@ pub enum FeatureError {
 }
 
 impl FeatureError {
-    fn of(nest: &Nest, e: TapeError) -> FeatureError {
+    pub(crate) fn of(nest: &Nest, e: TapeError) -> FeatureError {
         let nest = nest.name.clone();
         match e {
             TapeError::UnknownSymbol { symbol, .. } => FeatureError::MissingKnob { nest, symbol },

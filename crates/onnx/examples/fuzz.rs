@@ -1,12 +1,15 @@
 //! A long run of mutations: `fuzz [--seconds 1800] [--seed 0] [FILE...]`. Files are further seeds, small models best.
 //!
-//! Mutants that give a graph, or an error not seen before, join the seeds, so that later mutants get further. A panic
-//! ends the run with the mutant in `crash.onnx`.
+//! Most mutants are models whose messages are changed, the rest damaged bytes. Those that get as far as the nodes and
+//! give something not seen before join the seeds, so that later mutants get further. A panic ends the run with the
+//! mutant in `crash.onnx`.
 
 #[path = "../tests/models/mod.rs"]
 mod models;
 #[path = "../tests/models/mutate.rs"]
 mod mutate;
+#[path = "../tests/models/rewrite.rs"]
+mod rewrite;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use mutate::{Random, mutate};
-use talweg_onnx::{ImportOptions, import_bytes};
+use talweg_onnx::{ImportError, ImportOptions, import_bytes};
 
 #[derive(Parser)]
 struct Arguments {
@@ -30,15 +33,21 @@ struct Arguments {
     files: Vec<PathBuf>,
 }
 
-/// What tells results apart: the error with everything that varies taken out, or the operators of the graph.
-fn kind(bytes: Vec<u8>) -> String {
-    let dims = [("batch".to_string(), 2)].into();
-    match import_bytes(bytes, None, &ImportOptions { dims, ..ImportOptions::default() }) {
-        Ok(graph) => graph.nodes.iter().map(|node| node.op.name()).collect::<Vec<_>>().join(" "),
+/// What tells results apart: the error with everything that varies taken out, or the operators of the graph; and
+/// whether the nodes were reached at all.
+fn kind(bytes: Vec<u8>) -> (bool, String) {
+    let mut result = import_bytes(bytes.clone(), None, &ImportOptions::default());
+    if let Err(ImportError::UnboundDimensions(inputs)) = &result {
+        let dims = inputs.iter().flat_map(|input| input.dims.iter().map(|dim| (dim.clone(), 2))).collect();
+        result = import_bytes(bytes, None, &ImportOptions { dims, ..ImportOptions::default() });
+    }
+    match result {
+        Ok(graph) => (true, graph.nodes.iter().map(|node| node.op.name()).collect::<Vec<_>>().join(" ")),
         Err(error) => {
+            let reached = matches!(error, ImportError::Node { .. } | ImportError::Unsupported(_));
             let text = error.to_string();
-            let quoted = text.split('`').step_by(2).collect::<String>();
-            quoted.chars().filter(|c| c.is_alphabetic()).take(60).collect()
+            let plain: String = text.split('`').step_by(2).collect();
+            (reached, plain.chars().filter(|c| c.is_alphabetic()).take(60).collect())
         }
     }
 }
@@ -49,14 +58,16 @@ fn main() -> std::io::Result<ExitCode> {
     for file in &arguments.files {
         pool.push(std::fs::read(file)?);
     }
-    let mut seen: BTreeSet<String> = pool.iter().cloned().map(kind).collect();
+    let mut seen: BTreeSet<String> = pool.iter().cloned().map(|bytes| kind(bytes).1).collect();
     let mut random = Random::new(arguments.seed);
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
-    let mut runs = 0u64;
+    let (mut runs, mut deep) = (0u64, 0u64);
     let mut slowest = Duration::ZERO;
     while Instant::now() < end {
         let (i, j) = (random.below(pool.len()), random.below(pool.len()));
-        let mutant = mutate(&pool[i], &pool[j], &mut random);
+        let rewritten =
+            if random.below(4) == 0 { None } else { rewrite::rewrite(&pool[i], &pool[j], &mut random) };
+        let mutant = rewritten.unwrap_or_else(|| mutate(&pool[i], &pool[j], &mut random));
         let start = Instant::now();
         match catch_unwind(AssertUnwindSafe(|| kind(mutant.clone()))) {
             Err(_) => {
@@ -64,8 +75,9 @@ fn main() -> std::io::Result<ExitCode> {
                 println!("panic after {runs} runs; the model is in crash.onnx");
                 return Ok(ExitCode::FAILURE);
             }
-            Ok(kind) => {
-                if mutant.len() < 1 << 16 && seen.len() < 20_000 && seen.insert(kind) {
+            Ok((reached, kind)) => {
+                deep += u64::from(reached);
+                if reached && mutant.len() < 1 << 16 && seen.len() < 20_000 && seen.insert(kind) {
                     pool.push(mutant);
                 }
             }
@@ -73,6 +85,9 @@ fn main() -> std::io::Result<ExitCode> {
         slowest = slowest.max(start.elapsed());
         runs += 1;
     }
-    println!("{runs} runs, {} kinds of results, slowest {slowest:?}, no panic", seen.len());
+    println!(
+        "{runs} runs, {deep} of them as far as the nodes, {} kinds of results, slowest {slowest:?}, no panic",
+        seen.len()
+    );
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,8 @@
 mod models;
 #[path = "models/mutate.rs"]
 mod mutate;
+#[path = "models/rewrite.rs"]
+mod rewrite;
 
 use mutate::{Random, mutate};
 use talweg_onnx::{ImportOptions, import_bytes};
@@ -19,7 +21,9 @@ fn damaged_models_do_not_panic() {
     for case in 0..cases {
         let mut random = Random::new(case);
         let (i, j) = (random.below(seeds.len()), random.below(seeds.len()));
-        let bytes = mutate(&seeds[i], &seeds[j], &mut random);
+        let rewritten =
+            if case % 2 == 0 { rewrite::rewrite(&seeds[i], &seeds[j], &mut random) } else { None };
+        let bytes = rewritten.unwrap_or_else(|| mutate(&seeds[i], &seeds[j], &mut random));
         match import_bytes(bytes.clone(), None, &options())
             .or_else(|_| import_bytes(bytes, None, &ImportOptions::default()))
         {

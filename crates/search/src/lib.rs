@@ -11,6 +11,7 @@
 //! | [`random`], [`grid`], [`genetic`] | strategies without a model |
 //! | [`annealing`], [`diversity`] | AutoTVM's search, and how it spreads a batch |
 //! | [`evolutionary`] | Ansor's search |
+//! | [`felix`] | gradient descent over knobs as real variables |
 //! | [`pool`] | the best candidates met during a search |
 //! | [`space_domain`] | schedule spaces as domains |
 //! | [`featurize`], [`training`], [`learned`] | the scorer on features and cost models |
@@ -26,6 +27,7 @@ pub mod diversity;
 pub mod domain;
 pub mod evolutionary;
 pub mod featurize;
+pub mod felix;
 pub mod genetic;
 pub mod grid;
 pub mod history;
@@ -49,6 +51,8 @@ pub use device::SimulatedDevice;
 pub use domain::Domain;
 pub use evolutionary::{Evolutionary, EvolutionaryParams};
 pub use featurize::{Features, SpaceFeatures};
+pub use felix::scorer::{DifferentiableScorer, SharedScorer};
+pub use felix::{Felix, FelixParams};
 pub use genetic::{Genetic, GeneticParams};
 pub use grid::Grid;
 pub use learned::{ModelScorer, SharedModel};

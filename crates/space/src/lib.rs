@@ -10,6 +10,7 @@
 //! | [`candidate`] | sketch and knob values, as text too |
 //! | [`sample`] | random candidates, repair, the size of a space |
 //! | [`vary`] | mutation and crossover |
+//! | [`relax`] | knobs as real variables, and rounding back |
 //! | `formula` | constraints compiled for fast checks |
 //! | [`rng`] | the one random stream |
 //! | [`analysis`] | what rules ask about the stages of a DAG |
@@ -25,6 +26,7 @@ pub mod error;
 mod formula;
 pub mod index;
 pub mod knob;
+pub mod relax;
 pub mod rng;
 pub mod rules;
 pub mod sample;
@@ -38,6 +40,7 @@ pub mod vary;
 pub use candidate::Candidate;
 pub use error::SpaceError;
 pub use knob::{Constraint, Knob, KnobRole};
+pub use relax::{Relaxation, Rounding};
 pub use rng::Rng;
 pub use rules::{Decision, SketchRule, cpu_rules};
 pub use sketch::{Node, Sketch};

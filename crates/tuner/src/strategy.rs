@@ -10,9 +10,9 @@ use talweg_db::{Database, Record, TargetKey, TaskKey};
 use talweg_features::FeatureError;
 use talweg_ir::Dag;
 use talweg_search::{
-    Annealing, AnnealingParams, Evolutionary, EvolutionaryParams, Features, Genetic, GeneticParams, Grid,
-    ModelScorer, Random, RandomScorer, Sample, Scorer, SharedModel, SpaceDomain, SpaceFeatures, Strategy,
-    TrainingSet,
+    Annealing, AnnealingParams, Evolutionary, EvolutionaryParams, Features, Felix, FelixParams, Genetic,
+    GeneticParams, Grid, ModelScorer, Random, RandomScorer, Sample, Scorer, SharedModel, SharedScorer,
+    SpaceDomain, SpaceFeatures, Strategy, TrainingSet,
 };
 use talweg_space::Space;
 use talweg_target::Target;
@@ -29,6 +29,8 @@ pub enum StrategyKind {
     Ansor,
     /// Annealing with diversity on a model that ranks, with transfer from other tasks in the database.
     AutoTvm,
+    /// Gradient descent over knobs as real variables, on a differentiable model.
+    Felix,
     /// Evolution on a model of the task alone.
     Evolutionary,
     /// Annealing on a model of the task alone.
@@ -42,9 +44,10 @@ pub enum StrategyKind {
 }
 
 /// All strategies.
-pub const STRATEGIES: [StrategyKind; 7] = [
+pub const STRATEGIES: [StrategyKind; 8] = [
     StrategyKind::Ansor,
     StrategyKind::AutoTvm,
+    StrategyKind::Felix,
     StrategyKind::Evolutionary,
     StrategyKind::Annealing,
     StrategyKind::Genetic,
@@ -58,6 +61,7 @@ impl StrategyKind {
         match self {
             StrategyKind::Ansor => "ansor",
             StrategyKind::AutoTvm => "autotvm",
+            StrategyKind::Felix => "felix",
             StrategyKind::Evolutionary => "evolutionary",
             StrategyKind::Annealing => "annealing",
             StrategyKind::Genetic => "genetic",
@@ -155,6 +159,8 @@ pub struct Ingredients<'a> {
     pub seed: u64,
     /// Candidates that are measured together: the search learns after each batch.
     pub batch: usize,
+    /// Threads of the operators' parallel loops.
+    pub threads: usize,
 }
 
 impl Ingredients<'_> {
@@ -169,6 +175,11 @@ impl Ingredients<'_> {
             }
             StrategyKind::Random => return plain(Box::new(Random::new(domain, seed))),
             StrategyKind::Grid => return plain(Box::new(Grid::new(domain))),
+            StrategyKind::Felix => {
+                let scorer = SharedScorer::network(target, self.threads, seed);
+                let params = FelixParams { round: self.batch, ..FelixParams::default() };
+                return plain(Box::new(Felix::new(space, target, scorer, task, params, seed)?));
+            }
             StrategyKind::Ansor if self.model.is_none() => {
                 let model = self.shared.clone();
                 let strategy = talweg_search::ansor(space, target, model.clone(), task, seed)?;

@@ -206,6 +206,7 @@ impl<R: Runner> Tuner<R> {
             task: at as u32,
             seed,
             batch: self.options.batch.max(1),
+            threads: self.options.threads,
         };
         let features = |source| TuneError::Features { task: spec.name.clone(), source };
         let search = ingredients.search().map_err(features)?;

@@ -34,6 +34,9 @@ struct Share<'a> {
     rows: &'a mut [f32],
 }
 
+/// What is done to the programs of one share: their scores, and a row of numbers for each store.
+type Work<'a> = dyn Fn(&mut Pass, Range<usize>, &mut [f32], &mut [f32]) + Sync + 'a;
+
 impl Mlp {
     /// A network with random weights; `hidden` is a multiple of 32.
     pub fn new(inputs: Inputs, hidden: usize, seed: u64) -> Result<Mlp, CostError> {
@@ -116,13 +119,7 @@ impl Mlp {
     }
 
     /// Splits a batch into blocks of whole programs and works on them with several threads.
-    fn in_shares(
-        &self,
-        batch: &Batch<'_>,
-        scores: &mut [f32],
-        rows: &mut [f32],
-        work: &(dyn Fn(&mut Pass, Range<usize>, &mut [f32], &mut [f32]) + Sync),
-    ) {
+    fn in_shares(&self, batch: &Batch<'_>, scores: &mut [f32], rows: &mut [f32], work: &Work<'_>) {
         let width = if rows.is_empty() { 0 } else { batch.features.cols() };
         let (mut shares, mut scores, mut rows) = (Vec::new(), scores, rows);
         for programs in blocks(batch.offsets) {

@@ -274,3 +274,26 @@ pub fn point() -> impl Strategy<Value = Vec<i64>> {
     (prop::collection::vec(-30i64..=30, 3), prop::collection::vec(1i64..=12, 2))
         .prop_map(|(vars, knobs)| vars.into_iter().chain(knobs).collect())
 }
+
+/// Whether a rounding error in some part may change the value by much: comparisons and rounding of real numbers.
+pub fn jumps(raw: &Raw) -> bool {
+    match raw {
+        Raw::Int(_) | Raw::Bool(_) | Raw::Real(_) | Raw::Sym(_) => false,
+        Raw::Unary(_, a) => jumps(a),
+        Raw::Binary(op, a, b) => {
+            let rounds = matches!(
+                op,
+                BinaryOp::FloorDiv
+                    | BinaryOp::CeilDiv
+                    | BinaryOp::Mod
+                    | BinaryOp::Lt
+                    | BinaryOp::Le
+                    | BinaryOp::Eq
+                    | BinaryOp::Ne
+                    | BinaryOp::Pow
+            );
+            rounds || jumps(a) || jumps(b)
+        }
+        Raw::Select(..) => true,
+    }
+}

@@ -75,7 +75,7 @@ fn reshape(call: &mut Call) -> Outputs {
     if let Some(open) = open {
         let len: usize = own.iter().product();
         let rest = shape.iter().try_fold(1usize, |len, &e| len.checked_mul(e));
-        let rest = rest.filter(|&rest| rest > 0 && len % rest == 0).ok_or_else(|| {
+        let rest = rest.filter(|&rest| rest > 0 && len.is_multiple_of(rest)).ok_or_else(|| {
             Failure::invalid(format!("the shape {given:?} does not divide {len} elements, those of {own:?}"))
         })?;
         shape[open] = len / rest;

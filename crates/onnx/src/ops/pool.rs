@@ -87,8 +87,8 @@ fn unpool(call: &mut Call) -> Outputs {
     let extents = spatial(&shape)?;
     let windows = windows(call, &extents, None)?;
     let mut natural = shape[..2].to_vec();
-    for i in 0..extents.len() {
-        let full = extents[i].saturating_sub(1).saturating_mul(windows.strides[i]) + windows.window[i];
+    for (i, extent) in extents.iter().enumerate() {
+        let full = extent.saturating_sub(1).saturating_mul(windows.strides[i]) + windows.window[i];
         natural.push(full.saturating_sub(windows.begin[i] + windows.end[i]));
     }
     let given = match call.known_ints(2, "the output shape")? {

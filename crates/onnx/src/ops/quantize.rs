@@ -134,8 +134,8 @@ fn q_linear_matmul(call: &mut Call) -> Outputs {
     let (b, b_scale, b_zero) = (call.input(3)?, call.input(4)?, call.input(5)?);
     let (y_scale, y_zero) = (call.input(6)?, call.input(7)?);
     let per_row = |call: &mut Call, value: ValueId| match call.shape(value).as_slice() {
-        &[rows] if rows > 1 => call.builder.reshape(value, vec![rows, 1]),
-        &[1] => call.builder.reshape(value, vec![]),
+        [1] => call.builder.reshape(value, vec![]),
+        [rows] if *rows > 1 => call.builder.reshape(value, vec![*rows, 1]),
         _ => Ok(value),
     };
     let a_scale = per_row(call, a_scale)?;

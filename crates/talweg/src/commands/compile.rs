@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use talweg_target::Target;
 
 use super::model::{CompileArguments, ModelArguments, jobs, winners};
@@ -23,9 +23,21 @@ pub struct Arguments {
     /// The machine to compile for: host, avx512, avx2 or neon.
     #[arg(long, default_value = "host", value_name = "NAME")]
     target: String,
+    /// What to write: an artefact for talweg's runtime, or a shared library with a C header and an example.
+    #[arg(long, value_enum, default_value_t = Emit::Artefact)]
+    emit: Emit,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// What to write.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Emit {
+    /// One file for talweg's runtime.
+    Artefact,
+    /// A shared library, a header and an example, beside each other.
+    So,
 }
 
 /// Runs the command.
@@ -36,7 +48,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let network = arguments.model.network()?;
     let winners = winners(&arguments.compile.db, &network, &target, threads)?;
     let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
-    artefact.write(&arguments.output).map_err(Failure::input)?;
+    match arguments.emit {
+        Emit::Artefact => artefact.write(&arguments.output).map_err(Failure::input)?,
+        Emit::So => {
+            let library = artefact.write_library(&arguments.output).map_err(Failure::work)?;
+            eprintln!("header {}, example {}", library.header.display(), library.example.display());
+        }
+    }
     let manifest = &artefact.manifest;
     let (tasks, tuned) = (manifest.kernels.len(), winners.len());
     let seconds = start.elapsed().as_secs_f64();

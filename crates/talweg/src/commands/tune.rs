@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Compile the model when tuning ends, into this file; for a single model.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The search: ansor, autotvm, evolutionary, annealing, genetic, random or grid.
+    /// The search: ansor, autotvm, felix, evolutionary, annealing, genetic, random or grid.
     #[arg(long, default_value = "ansor", value_name = "NAME")]
     strategy: String,
     /// The cost model instead of the strategy's own: trees, rank, mlp or random.
@@ -244,9 +244,44 @@ fn object(report: &TuneReport, arguments: &Arguments, threads: usize) -> Value {
     object
 }
 
+/// More tasks than this are shown as a table, without their details.
+const MANY: usize = 4;
+
+/// One line a task, those that take the longest first.
+fn table(tasks: &[TaskReport]) -> String {
+    let total = |of: fn(&TaskReport) -> f64| tasks.iter().map(|t| t.weight * of(t)).sum::<f64>();
+    let (best, default) = (total(|t| t.best_seconds), total(|t| t.default_seconds));
+    let mut rows: Vec<&TaskReport> = tasks.iter().collect();
+    rows.sort_by(|a, b| (b.weight * b.best_seconds).total_cmp(&(a.weight * a.best_seconds)));
+    let heads = ["best us", "gain", "GFLOP/s", "uses", "share", "trials", "failed"];
+    let mut out = heads.iter().map(|head| format!("{head:>10}")).collect::<String>() + "  task\n";
+    for task in rows {
+        out += &format!(
+            "{:>10.2}{:>9.2}x{:>10.1}{:>10}{:>9.1}%{:>10}{:>10}  {}\n",
+            task.best_seconds * 1e6,
+            task.default_seconds / task.best_seconds,
+            task.gflops,
+            task.weight,
+            100.0 * task.weight * task.best_seconds / best,
+            task.trials,
+            task.failures.values().map(|group| group.count).sum::<usize>(),
+            task.name,
+        );
+    }
+    out + &format!(
+        "all tasks together {:.3} ms, by the defaults {:.3} ms ({:.2}x)\n",
+        best * 1e3,
+        default * 1e3,
+        default / best
+    )
+}
+
 fn readable(report: &TuneReport, arguments: &Arguments) -> String {
     let mut out = String::new();
-    for task in &report.tasks {
+    if report.tasks.len() > MANY {
+        out += &table(&report.tasks);
+    }
+    for task in report.tasks.iter().filter(|_| report.tasks.len() <= MANY) {
         out += &format!("{}\n", task.name);
         out += &format!(
             "  best     {:.2} us, {:.1} GFLOP/s; the default takes {:.2} us ({:.2}x)\n",

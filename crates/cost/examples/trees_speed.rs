@@ -1,7 +1,7 @@
 //! Rows per second of training (rows times trees) and prediction (rows through 100 trees), on the sizes a
 //! tuning run has; the shortest of a few runs.
 //!
-//! `cargo run --release -p talweg-cost --example speed`
+//! `cargo run --release -p talweg-cost --example trees_speed`
 
 use std::time::Instant;
 

@@ -1,0 +1,289 @@
+//! Gradient descent over schedules (Felix): knobs as real variables, features as smooth formulas of them, a model whose
+//! scores have derivatives.
+//!
+//! A round takes seeds in every sketch (random ones that score well, and the fastest measured), lets all of them follow
+//! the gradient of their scores at a width that narrows, rounds what they meet to legal candidates, scores these exactly,
+//! and measures the best.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`scorer`] | what descent needs of a model, and models that tasks share |
+//! | [`descent`] | the descent itself |
+//! | [`hidden`] | a small model that is fitted in one go |
+//! | `network` | the network as a model |
+
+pub mod descent;
+pub mod hidden;
+mod network;
+pub mod scorer;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use talweg_features::{FeatureError, SmoothOptions, SmoothProgram};
+use talweg_space::{Relaxation, Sketch, Space};
+use talweg_target::Target;
+
+use crate::felix::descent::{DescentParams, Group, descend};
+use crate::felix::scorer::SharedScorer;
+use crate::pool::Pool;
+use crate::rounds::{Planner, Rounds};
+use crate::space_domain::SpaceDomain;
+use crate::{Candidate, Features, SpaceFeatures, diversity};
+
+/// Parameters of [`Felix`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct FelixParams {
+    /// Candidates of one round.
+    pub round: usize,
+    /// Points that descend in each sketch; multiples of 64 use whole blocks of the tape.
+    pub seeds: usize,
+    /// Random candidates drawn for each seed that is not a measured one; the best scores are kept.
+    pub draws: usize,
+    /// The share of a sketch's seeds that start near its fastest measured candidates.
+    pub measured: f64,
+    /// Steps of a descent, at most.
+    pub steps: usize,
+    /// Gradients of one round, about: with many sketches there are fewer steps.
+    pub gradients: usize,
+    /// The share of a round that is random.
+    pub epsilon: f64,
+    /// What a newly covered knob value is worth when a round is chosen, in units of the score range of the pool.
+    pub diversity: f32,
+    /// How often the best rounded candidates are replaced by better neighbours, one knob one step away.
+    pub polish: usize,
+    /// The descent.
+    pub descent: DescentParams,
+    /// The formulas.
+    pub formulas: SmoothOptions,
+}
+
+impl Default for FelixParams {
+    fn default() -> FelixParams {
+        FelixParams {
+            round: 32,
+            seeds: 64,
+            draws: 8,
+            measured: 0.5,
+            steps: 48,
+            gradients: 20_000,
+            epsilon: 0.05,
+            diversity: 0.02,
+            polish: 3,
+            descent: DescentParams::default(),
+            formulas: SmoothOptions::default(),
+        }
+    }
+}
+
+/// Candidates that are polished.
+const POLISHED: usize = 48;
+/// How far from a measured candidate a seed starts, in logarithms.
+const SHAKE: f64 = 0.2;
+/// Steps of a descent, at least.
+const MIN_STEPS: usize = 12;
+
+/// Descends each round from random and the best measured candidates.
+pub struct Felix {
+    name: String,
+    space: Arc<Space>,
+    rounds: Rounds,
+    programs: Vec<SmoothProgram>,
+    features: SpaceFeatures,
+    scorer: SharedScorer,
+    task: u32,
+    params: FelixParams,
+}
+
+impl Felix {
+    /// A search of a space by any differentiable model. Tasks that share a model have numbers of their own.
+    pub fn new(
+        space: &Arc<Space>,
+        target: &Target,
+        scorer: SharedScorer,
+        task: u32,
+        params: FelixParams,
+        seed: u64,
+    ) -> Result<Felix, FeatureError> {
+        let compile = |s: &Sketch| smooth_program(s, target, params.formulas);
+        let programs = compile_all(&space.sketches, params.descent.threads, &compile)?;
+        Ok(Felix {
+            name: "felix".into(),
+            space: space.clone(),
+            rounds: Rounds::new(Arc::new(SpaceDomain::new(space.clone())), seed),
+            programs,
+            features: SpaceFeatures::new(space, target, Features::Stores)?,
+            scorer,
+            task,
+            params,
+        })
+    }
+
+    /// The smooth formulas of every sketch.
+    pub fn programs(&self) -> &[SmoothProgram] {
+        &self.programs
+    }
+
+    /// Measures so many candidates a round.
+    pub fn with_round(mut self, round: usize) -> Felix {
+        self.params.round = round;
+        self
+    }
+
+    /// Scores candidates exactly and keeps the best unseen ones; false when none is among the best so far.
+    fn offer(&mut self, candidates: &[Candidate], pool: &mut Pool) -> bool {
+        let scores = self.scorer.score(&mut self.features, candidates);
+        let mut changed = false;
+        for (candidate, score) in candidates.iter().zip(&scores) {
+            if score.is_finite() && pool.wants(*score) && !self.rounds.history.knows(candidate) {
+                changed |= pool.offer(candidate, *score);
+            }
+        }
+        changed
+    }
+
+    /// Rounded candidates that all sketches' descents meet.
+    fn descend(&mut self) -> Vec<Candidate> {
+        let space = self.space.clone();
+        let relaxations: Vec<Relaxation<'_>> = space.sketches.iter().map(Relaxation::new).collect();
+        let mut seeds = Vec::new();
+        let mut met = Vec::new();
+        for (sketch, relaxation) in relaxations.iter().enumerate() {
+            let (points, drawn) = self.start(sketch, relaxation);
+            seeds.push(points);
+            met.extend(drawn);
+        }
+        let groups: Vec<Group<'_>> = seeds
+            .into_iter()
+            .enumerate()
+            .map(|(sketch, points)| Group {
+                sketch,
+                relaxation: &relaxations[sketch],
+                program: &self.programs[sketch],
+                points,
+            })
+            .collect();
+        let points = self.params.seeds.max(1) * groups.len().max(1);
+        let steps = (self.params.gradients / points).clamp(MIN_STEPS, self.params.steps.max(MIN_STEPS));
+        let found = self.scorer.with(|scorer| descend(groups, steps, scorer, &self.params.descent));
+        met.extend(found.into_iter().flatten());
+        let mut seen = HashSet::new();
+        met.retain(|c| seen.insert(c.clone()));
+        met
+    }
+
+    /// Where the points of a sketch start: near its fastest measured candidates, and at the best of random ones. These
+    /// random candidates are returned too.
+    fn start(&mut self, sketch: usize, relaxation: &Relaxation<'_>) -> (Vec<f64>, Vec<Candidate>) {
+        let count = self.params.seeds.max(1);
+        let near = (count as f64 * self.params.measured) as usize;
+        let best = self.rounds.history.best(near * 4);
+        let fastest = best.into_iter().filter(|s| s.candidate.sketch == sketch).take(near);
+        let mut points = Vec::new();
+        for sample in fastest {
+            let from = relaxation.point(&sample.candidate.values);
+            points.push(relaxation.shaken(&from, SHAKE, &mut self.rounds.rng));
+        }
+        let wanted = count - points.len();
+        let draws = wanted * self.params.draws.max(1);
+        let drawn: Vec<Candidate> =
+            (0..draws).map(|_| self.space.sample_in(sketch, &mut self.rounds.rng)).collect();
+        let scores = self.scorer.score(&mut self.features, &drawn);
+        let mut order: Vec<usize> = (0..drawn.len()).collect();
+        order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+        order.truncate(wanted);
+        points.extend(order.iter().map(|at| relaxation.point(&drawn[*at].values)));
+        (points.concat(), order.into_iter().map(|at| drawn[at].clone()).collect())
+    }
+
+    /// Candidates one step of one knob away from the best.
+    fn neighbours(&self, pool: &Pool) -> Vec<Candidate> {
+        let mut out = Vec::new();
+        let mut seen = HashSet::new();
+        for scored in pool.clone().into_best().into_iter().take(POLISHED) {
+            let sketch = &self.space.sketches[scored.candidate.sketch];
+            for (k, knob) in sketch.knobs.iter().enumerate() {
+                let Ok(at) = knob.domain.binary_search(&scored.candidate.values[k]) else { continue };
+                for to in [at.checked_sub(1), Some(at + 1)].into_iter().flatten() {
+                    let Some(value) = knob.domain.get(to) else { continue };
+                    let mut next = scored.candidate.clone();
+                    next.values[k] = *value;
+                    if sketch.satisfies(&next.values) && seen.insert(next.clone()) {
+                        out.push(next);
+                    }
+                }
+            }
+        }
+        out
+    }
+}
+
+/// The smooth formulas of a sketch.
+pub fn smooth_program(
+    sketch: &Sketch,
+    target: &Target,
+    options: SmoothOptions,
+) -> Result<SmoothProgram, FeatureError> {
+    let relaxed = Relaxation::new(sketch);
+    let (symbols, ranges, limits) = (relaxed.symbols(), relaxed.ranges(), relaxed.constraints());
+    SmoothProgram::new(&sketch.nest, &symbols, &ranges, &limits, target, options)
+}
+
+/// Compiles the formulas of all sketches, on several threads.
+fn compile_all(
+    sketches: &[Sketch],
+    threads: usize,
+    compile: &(dyn Fn(&Sketch) -> Result<SmoothProgram, FeatureError> + Sync),
+) -> Result<Vec<SmoothProgram>, FeatureError> {
+    let threads = threads.clamp(1, sketches.len().max(1));
+    let share = |first: usize| -> Vec<(usize, Result<SmoothProgram, FeatureError>)> {
+        (first..sketches.len()).step_by(threads).map(|at| (at, compile(&sketches[at]))).collect()
+    };
+    let mut done = std::thread::scope(|scope| {
+        let share = &share;
+        let others: Vec<_> = (1..threads).map(|t| scope.spawn(move || share(t))).collect();
+        let mut done = share(0);
+        for other in others {
+            done.extend(other.join().unwrap_or_default());
+        }
+        done
+    });
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, program)| program).collect()
+}
+
+impl Planner for Felix {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn rounds(&mut self) -> &mut Rounds {
+        &mut self.rounds
+    }
+
+    /// The best of a descent, then random candidates.
+    fn plan(&mut self) {
+        let news = self.rounds.news();
+        if !news.is_empty() {
+            self.scorer.learn(&mut self.features, self.task, &news);
+        }
+        let size = self.params.round.max(1);
+        if self.scorer.is_trained() {
+            let random = (size as f64 * self.params.epsilon).round() as usize;
+            let met = self.descend();
+            let mut pool = Pool::new(size * 4);
+            self.offer(&met, &mut pool);
+            for _ in 0..self.params.polish {
+                let neighbours = self.neighbours(&pool);
+                if !self.offer(&neighbours, &mut pool) {
+                    break;
+                }
+            }
+            let best = pool.into_best();
+            for candidate in diversity::choose(best, size.saturating_sub(random), self.params.diversity) {
+                self.rounds.plan(candidate);
+            }
+        }
+        self.rounds.fill(size);
+    }
+}
