@@ -105,10 +105,14 @@ fn log(a: &Expr) -> Expr {
     Expr::unary(UnaryOp::Log, a.clone())
 }
 
-/// A number that is at least zero, about `a` where `a` is not: `(a + sqrt(a^2 + 1e-4)) / 2` and a trifle.
+/// A positive number, about `a` where `a` is positive: `(a + sqrt(a^2 + d)) / 2` with a small `d`, written as
+/// `max(a, 0) + d / (|a| + sqrt(a^2 + d)) / 2` so that nothing cancels where `a` is negative.
 fn guarded(a: &Expr) -> Expr {
-    let root = sqrt(&add(&mul(a, a), &num(1e-4)));
-    add(&mul(&add(a, &root), &num(0.5)), &num(1e-9))
+    let d = 1e-4;
+    let size = Expr::unary(UnaryOp::Abs, a.clone());
+    let root = sqrt(&add(&mul(a, a), &num(d)));
+    let rest = num(0.5 * d).div(add(&size, &root));
+    add(&a.max(num(0.0)), &rest)
 }
 
 impl Smoother {
