@@ -294,13 +294,14 @@ impl HiddenUnits {
 mod tests {
     use super::*;
 
-    /// Programs of two rows whose speed is a smooth function of their features.
+    /// Programs of two rows, each of which slows them down by a function of its features: what a sum over rows can learn.
     fn data(n: usize, seed: u64) -> (Matrix, Vec<usize>, Vec<f32>) {
         let mut rng = Rng::new(seed);
         let (mut data, mut labels) = (Vec::new(), Vec::new());
         for _ in 0..n {
             let rows: Vec<f32> = (0..8).map(|_| (4.0 * rng.unit()) as f32).collect();
-            labels.push((-0.3 * (rows[0] - 2.0).powi(2) - 0.2 * (rows[5] - 1.0).abs()).exp());
+            let cost = |row: &[f32]| 0.3 * (row[0] - 2.0).powi(2) + 0.2 * (row[1] - 1.0).abs();
+            labels.push((-rows.chunks(4).map(cost).sum::<f32>()).exp());
             data.extend(rows);
         }
         (Matrix::new(2 * n, 4, data).expect("eight numbers each"), (0..=n).map(|p| 2 * p).collect(), labels)
