@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use talweg_expr::Expr;
 use talweg_graph::ValueId;
-use talweg_ir::{Array, DType, InterpError, Nest, Pack, run_pack};
+use talweg_ir::{Array, InterpError, Nest, Pack, run_pack};
 use talweg_runtime::BUFFER_ALIGNMENT;
-use talweg_tensor::{ElementType, Tensor};
+use talweg_tensor::Tensor;
 
 /// One stored constant.
 enum Blob {
@@ -108,19 +108,4 @@ fn pack_text(nest: &Nest, pack: &Pack) -> String {
         text += &format!("[{index}]");
     }
     text
-}
-
-/// The loop nests' type for a network's element type, where there is one.
-pub fn dtype_of(element: ElementType) -> Option<DType> {
-    Some(match element {
-        ElementType::F32 => DType::F32,
-        ElementType::F16 => DType::F16,
-        ElementType::BF16 => DType::BF16,
-        ElementType::I8 => DType::I8,
-        ElementType::U8 => DType::U8,
-        ElementType::I32 => DType::I32,
-        ElementType::I64 => DType::I64,
-        ElementType::Bool => DType::Bool,
-        _ => return None,
-    })
 }
