@@ -45,5 +45,6 @@ pub use activation::Activation;
 pub use chain::{ChainOp, Step};
 pub use error::OpError;
 pub use spec::{OperatorInfo, ParamInfo, Spec, SpecError, operators};
+pub use typing::default_axis_names;
 pub use view::View;
 pub use window::Window;

@@ -82,7 +82,7 @@ pub(crate) fn axis_names(dag: &Dag, id: TensorId) -> Vec<String> {
 }
 
 /// The usual axis names for a rank: matrices `i, j`, channels-last images `n, h, w, c`.
-pub(crate) fn default_axis_names(rank: usize) -> Vec<String> {
+pub fn default_axis_names(rank: usize) -> Vec<String> {
     let known: &[&str] = match rank {
         1 => &["i"],
         2 => &["i", "j"],

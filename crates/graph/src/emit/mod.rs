@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talweg_expr::{Expr, Ranges};
 use talweg_ir::{Axis, Compute, DType, Dag, Reducer, Reduction, Scalar, TensorId};
-use talweg_ops::OpError;
+use talweg_ops::{OpError, default_axis_names};
 use talweg_tensor::ElementType;
 
 use crate::graph::{Graph, Node, NodeId, ValueId};
@@ -98,7 +98,7 @@ impl Site {
     /// Axes that are the dimensions of a shape themselves; those of extent one are left out when `squeeze`.
     pub fn of_shape(shape: &[usize], squeeze: bool) -> Site {
         let kept = |extent: usize| !squeeze || extent != 1;
-        let names = axis_names(shape.iter().filter(|e| kept(**e)).count());
+        let names = default_axis_names(shape.iter().filter(|e| kept(**e)).count());
         let mut names = names.iter();
         let mut axes = Vec::new();
         let mut index = Vec::new();
@@ -135,22 +135,6 @@ pub(crate) fn ranges_of(axes: &[Axis]) -> Ranges {
         }
     }
     ranges
-}
-
-/// The usual axis names for a rank.
-pub(crate) fn axis_names(rank: usize) -> Vec<String> {
-    let known: &[&str] = match rank {
-        1 => &["i"],
-        2 => &["i", "j"],
-        3 => &["b", "i", "j"],
-        4 => &["n", "h", "w", "c"],
-        5 => &["n", "d", "h", "w", "c"],
-        _ => &[],
-    };
-    if known.is_empty() {
-        return (0..rank).map(|d| format!("i{d}")).collect();
-    }
-    known.iter().map(|n| (*n).to_string()).collect()
 }
 
 impl<'g> Emitter<'g> {

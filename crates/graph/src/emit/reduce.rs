@@ -2,10 +2,11 @@
 
 use talweg_expr::Expr;
 use talweg_ir::{Axis, DType, MathOp, Reducer, Scalar};
+use talweg_ops::default_axis_names;
 use talweg_tensor::op::{Reduce, ReduceKind};
 
 use super::task::Anchor;
-use super::{EmitError, Emitter, Site, axis_names, ranges_of};
+use super::{EmitError, Emitter, Site, ranges_of};
 use crate::graph::Node;
 
 impl Emitter<'_> {
@@ -24,7 +25,7 @@ impl Emitter<'_> {
         }
         // The axes of the input; a reduction axis may be one wide, but some axis must be there to reduce.
         let wide = |d: &usize| shape[*d] != 1;
-        let names = axis_names(shape.len());
+        let names = default_axis_names(shape.len());
         let axis = |d: usize| Axis::new(&names[d], shape[d] as i64);
         let kept: Vec<usize> = (0..shape.len()).filter(|d| !reduce.axes.contains(d)).collect();
         let axes: Vec<Axis> = kept.iter().copied().filter(wide).map(axis).collect();

@@ -2,10 +2,10 @@
 
 use talweg_expr::Expr;
 use talweg_ir::{Axis, DType, MathOp, Reducer, Scalar, TensorId};
-use talweg_ops::{View, norm};
+use talweg_ops::{View, default_axis_names, norm};
 
 use super::task::Anchor;
-use super::{EmitError, Emitter, Site, axis_names, reshape};
+use super::{EmitError, Emitter, Site, reshape};
 use crate::graph::{Node, ValueId};
 
 impl Emitter<'_> {
@@ -22,8 +22,11 @@ impl Emitter<'_> {
             rows => rows.to_vec(),
         };
         dims.push(n);
-        let axes: Vec<Axis> =
-            axis_names(dims.len()).iter().zip(&dims).map(|(name, e)| Axis::new(name, *e as i64)).collect();
+        let axes: Vec<Axis> = default_axis_names(dims.len())
+            .iter()
+            .zip(&dims)
+            .map(|(name, e)| Axis::new(name, *e as i64))
+            .collect();
         let mut site = Site::new(axes, Vec::new());
         let unsupported = || EmitError::Unsupported("rows of this shape".into());
         site.index = reshape::reindex(&site.vars(), &dims, shape, &site.ranges).ok_or_else(unsupported)?;
