@@ -77,6 +77,39 @@ pub struct FeatureProgram {
     moves: Vec<(u32, u32)>,
 }
 
+/// A matrix of formulas as what does not vary, the formulas that do (equal ones once), and where each of them goes.
+pub(crate) struct Template {
+    /// The numbers; zero where a formula belongs.
+    pub values: Vec<f32>,
+    /// Formulas that depend on knobs.
+    pub outputs: Vec<Expr>,
+    /// Which formula goes to which place.
+    pub moves: Vec<(u32, u32)>,
+}
+
+impl Template {
+    /// Takes a matrix apart.
+    pub fn new(rows: &[Vec<Expr>], width: usize) -> Template {
+        let mut values = vec![0.0; rows.len() * width];
+        let mut outputs: Vec<Expr> = Vec::new();
+        let mut known: HashMap<&Expr, u32> = HashMap::new();
+        let mut moves = Vec::new();
+        for (at, e) in rows.iter().flatten().enumerate() {
+            match number(e) {
+                Some(v) => values[at] = v as f32,
+                None => {
+                    let output = *known.entry(e).or_insert_with(|| {
+                        outputs.push(e.clone());
+                        outputs.len() as u32 - 1
+                    });
+                    moves.push((output, at as u32));
+                }
+            }
+        }
+        Template { values, outputs, moves }
+    }
+}
+
 impl FeatureProgram {
     /// Compiles [`per_store`]: one row for each store, [`STORE_WIDTH`] wide.
     pub fn new(nest: &Nest, knobs: &[Symbol], target: &Target) -> Result<FeatureProgram, FeatureError> {
@@ -102,22 +135,7 @@ impl FeatureProgram {
         rows: &[Vec<Expr>],
         width: usize,
     ) -> Result<FeatureProgram, FeatureError> {
-        let mut template = vec![0.0; rows.len() * width];
-        let mut outputs: Vec<Expr> = Vec::new();
-        let mut known: HashMap<&Expr, u32> = HashMap::new();
-        let mut moves = Vec::new();
-        for (at, e) in rows.iter().flatten().enumerate() {
-            match number(e) {
-                Some(v) => template[at] = v as f32,
-                None => {
-                    let output = *known.entry(e).or_insert_with(|| {
-                        outputs.push(e.clone());
-                        outputs.len() as u32 - 1
-                    });
-                    moves.push((output, at as u32));
-                }
-            }
-        }
+        let Template { values: template, outputs, moves } = Template::new(rows, width);
         let tape = Tape::new(&outputs, knobs).map_err(|e| FeatureError::of(nest, e))?;
         Ok(FeatureProgram { tape, rows: rows.len(), width, template, moves })
     }

@@ -3,7 +3,6 @@
 //! The formulas are those of [`crate::per_store`], rewritten ([`talweg_expr::rewrite`]) and smoothed
 //! ([`talweg_expr::smooth`]); the width is an input, so that it can be narrowed from step to step.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use talweg_expr::rewrite::smooth_cost;
@@ -11,9 +10,8 @@ use talweg_expr::{Expr, Ranges, RewriteReport, Rewriter, Scratch, Smoother, Symb
 use talweg_ir::Nest;
 use talweg_target::Target;
 
-use crate::formula::number;
 use crate::names::STORE_WIDTH;
-use crate::program::FeatureError;
+use crate::program::{FeatureError, Template};
 use crate::store::per_store;
 
 /// The width's symbol; no knob has this name.
@@ -81,22 +79,7 @@ impl SmoothProgram {
         options: SmoothOptions,
     ) -> Result<SmoothProgram, FeatureError> {
         let rows: Vec<Vec<Expr>> = per_store(nest, target).into_iter().map(|s| s.values).collect();
-        let mut template = vec![0.0; rows.len() * STORE_WIDTH];
-        let mut outputs: Vec<Expr> = Vec::new();
-        let mut known: HashMap<&Expr, u32> = HashMap::new();
-        let mut moves = Vec::new();
-        for (at, e) in rows.iter().flatten().enumerate() {
-            match number(e) {
-                Some(v) => template[at] = v as f32,
-                None => {
-                    let output = *known.entry(e).or_insert_with(|| {
-                        outputs.push(e.clone());
-                        outputs.len() as u32 - 1
-                    });
-                    moves.push((output, at as u32));
-                }
-            }
-        }
+        let Template { values: template, outputs, moves } = Template::new(&rows, STORE_WIDTH);
         let tape_of = |formulas: &[Expr], inputs: &[Symbol]| {
             Tape::new(formulas, inputs).map_err(|e| FeatureError::of(nest, e))
         };
