@@ -1,8 +1,11 @@
 //! Descent on real schedule spaces: smooth formulas, rounding, and the strategy on the simulated device.
 
+mod common;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use common::speed;
 use talweg_expr::Scratch;
 use talweg_features::{FeatureProgram, FeatureScratch, SmoothOptions, SmoothScratch};
 use talweg_ir::verify_nest;
@@ -11,8 +14,8 @@ use talweg_ops::testing::sample_spec;
 use talweg_search::felix::hidden::HiddenUnits;
 use talweg_search::felix::smooth_program;
 use talweg_search::{
-    Candidate, Evolutionary, EvolutionaryParams, Features, Felix, FelixParams, ModelScorer, Outcome, Rng,
-    Sample, SharedModel, SharedScorer, SimulatedDevice, SpaceDomain, Strategy,
+    Evolutionary, EvolutionaryParams, Features, Felix, FelixParams, ModelScorer, Outcome, Rng, Sample,
+    SharedModel, SharedScorer, SimulatedDevice, SpaceDomain, Strategy,
 };
 use talweg_space::{Relaxation, Rounding, Space};
 use talweg_target::{Isa, Target};
@@ -151,23 +154,7 @@ fn evolutionary(space: &Arc<Space>, seed: u64) -> Evolutionary {
 }
 
 fn run(strategy: &mut dyn Strategy, space: &Space, trials: usize) -> Vec<Sample> {
-    let device = SimulatedDevice::new(target());
-    let mut samples = Vec::new();
-    while samples.len() < trials {
-        let asked = strategy.ask((trials - samples.len()).min(32));
-        if asked.is_empty() {
-            break;
-        }
-        let measure = |c: Candidate| Sample { outcome: device.measure(space, &c), candidate: c };
-        let told: Vec<Sample> = asked.into_iter().map(measure).collect();
-        strategy.tell(&told);
-        samples.extend(told);
-    }
-    samples
-}
-
-fn speed(samples: &[Sample]) -> f64 {
-    samples.iter().map(|s| s.outcome.speed()).fold(0.0, f64::max)
+    common::run(strategy, &SimulatedDevice::new(target()), space, trials, 32)
 }
 
 fn trials_to(samples: &[Sample], speed: f64) -> usize {

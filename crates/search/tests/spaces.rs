@@ -1,8 +1,11 @@
 //! Strategies on real schedule spaces, measured by the simulated device.
 
+mod common;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use common::speed;
 use talweg_cost::{Loss, Params};
 use talweg_ops::Spec;
 use talweg_search::{
@@ -62,23 +65,7 @@ fn strategies(space: &Arc<Space>, seed: u64) -> Vec<Box<dyn Strategy>> {
 }
 
 fn run(strategy: &mut dyn Strategy, space: &Space, trials: usize) -> Vec<Sample> {
-    let device = device();
-    let mut samples = Vec::new();
-    while samples.len() < trials {
-        let asked = strategy.ask((trials - samples.len()).min(64));
-        if asked.is_empty() {
-            break;
-        }
-        let measure = |c: Candidate| Sample { outcome: device.measure(space, &c), candidate: c };
-        let told: Vec<Sample> = asked.into_iter().map(measure).collect();
-        strategy.tell(&told);
-        samples.extend(told);
-    }
-    samples
-}
-
-fn speed(samples: &[Sample]) -> f64 {
-    samples.iter().map(|s| s.outcome.speed()).fold(0.0, f64::max)
+    common::run(strategy, &device(), space, trials, 64)
 }
 
 #[test]
