@@ -50,6 +50,9 @@ enum Against {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.intermediates && arguments.against == Against::Onnxruntime {
+        return Err(Failure::input("--intermediates compares with the reference; leave --against out"));
+    }
     let threads = arguments.compile.threads()?;
     let mut network = arguments.model.network()?;
     let target = Target::host();
