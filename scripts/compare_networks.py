@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import peer_runners
 import peers_venv
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -27,71 +28,19 @@ MEASURE_SECONDS = 1.0
 PAUSE_SECONDS = 0.1
 
 
-def onnxruntime_runner(path, x, threads):
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    feed = {session.get_inputs()[0].name: x}
-    return lambda: session.run(None, feed)[0]
-
-
-def openvino_runner(path, x, threads):
-    import openvino as ov
-
-    settings = {
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-        "INFERENCE_NUM_THREADS": threads,
-        "NUM_STREAMS": 1,
-    }
-    core = ov.Core()
-    request = core.compile_model(core.read_model(path), "CPU", settings).create_infer_request()
-    request.set_input_tensor(ov.Tensor(x, shared_memory=True))
-    output = request.get_output_tensor()
-
-    def run():
-        request.infer()
-        return output.data
-
-    return run
-
-
 def torch_runner(path, x, threads, compiled):
-    import torch
-
     import peer_networks
 
-    torch.set_num_threads(threads)
     module, _ = peer_networks.load(path)
-    x = torch.from_numpy(x)
-    if x.ndim >= 4:
-        layout = {4: torch.channels_last, 5: torch.channels_last_3d}[x.ndim]
-        module, x = module.to(memory_format=layout), x.to(memory_format=layout)
-    if compiled:
-        torch._inductor.config.freezing = True
-        torch._dynamo.reset()
-        module = torch.compile(module)
-
-    def run():
-        with torch.inference_mode():
-            return module(x)
-
-    return run
+    return peer_runners.torch_runner(module, x, threads, compiled, channels_last=x.ndim >= 4)
 
 
 PEERS = {
-    "onnxruntime": onnxruntime_runner,
-    "openvino": openvino_runner,
+    "onnxruntime": lambda p, x, t: peer_runners.onnxruntime_runner(str(p), x, t),
+    "openvino": lambda p, x, t: peer_runners.openvino_runner(str(p), x, t),
     "torch eager": lambda p, x, t: torch_runner(p, x, t, False),
     "torch compiled": lambda p, x, t: torch_runner(p, x, t, True),
 }
-
-
-def as_numpy(output):
-    return output.numpy() if hasattr(output, "numpy") else output
 
 
 def median_ms(run):
@@ -142,7 +91,7 @@ def compare(path, threads, options, folder):
     for name in options.peers:
         try:
             run = PEERS[name](path, x, threads)
-            output = np.array(as_numpy(run()))
+            output = np.array(peer_runners.as_numpy(run()))
         except Exception as error:  # a peer may fail in any way; the others are still worth timing
             failures[name] = f"{type(error).__name__}: {error}"
             continue

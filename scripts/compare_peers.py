@@ -21,6 +21,7 @@ import sys
 import time
 from pathlib import Path
 
+import peer_runners
 import peers_venv
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -31,77 +32,15 @@ MEASURE_SECONDS = 0.2
 PAUSE_SECONDS = 0.05
 
 
-# One function per peer: given an operator and a thread count it returns a function
-# that runs the operator once and returns its output.
-
-
-def onnxruntime_runner(operator, threads):
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    session = ort.InferenceSession(operator.onnx_model(), options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    binding.bind_ortvalue_input("x", ort.OrtValue.ortvalue_from_numpy(operator.x))
-    shape = session.get_outputs()[0].shape
-    output = ort.OrtValue.ortvalue_from_shape_and_type(shape, operator.x.dtype.type)
-    binding.bind_ortvalue_output("y", output)
-
-    def run():
-        session.run_with_iobinding(binding)
-        return output
-
-    return run
-
-
-def openvino_runner(operator, threads):
-    import openvino as ov
-
-    core = ov.Core()
-    settings = {
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-        "INFERENCE_NUM_THREADS": threads,
-        "NUM_STREAMS": 1,
-    }
-    model = core.read_model(operator.onnx_model())
-    request = core.compile_model(model, "CPU", settings).create_infer_request()
-    request.set_input_tensor(ov.Tensor(operator.x, shared_memory=True))
-    output = request.get_output_tensor()
-
-    def run():
-        request.infer()
-        return output.data
-
-    return run
-
-
 def torch_runner(operator, threads, compiled=False, channels_last=False):
-    import torch
-
-    torch.set_num_threads(threads)
-    module, x = operator.torch_module(), torch.from_numpy(operator.x)
-    if channels_last:
-        layout = {4: torch.channels_last, 5: torch.channels_last_3d}[x.ndim]
-        module, x = module.to(memory_format=layout), x.to(memory_format=layout)
-    if compiled:
-        torch._inductor.config.freezing = True
-        torch._dynamo.reset()
-        module = torch.compile(module)
-
-    def run():
-        with torch.inference_mode():
-            return module(x)
-
-    return run
+    return peer_runners.torch_runner(operator.torch_module(), operator.x, threads, compiled, channels_last)
 
 
 def peers_for(operator):
     """The peers that apply to an operator, by name."""
     peers = {
-        "onnxruntime": onnxruntime_runner,
-        "openvino": openvino_runner,
+        "onnxruntime": lambda o, t: peer_runners.onnxruntime_runner(o.onnx_model(), o.x, t),
+        "openvino": lambda o, t: peer_runners.openvino_runner(o.onnx_model(), o.x, t),
         "torch eager": torch_runner,
         "torch compiled": lambda o, t: torch_runner(o, t, compiled=True),
     }
@@ -119,7 +58,7 @@ def prepare(operator, threads):
     for name, peer in peers_for(operator).items():
         try:
             run = peer(operator, threads)
-            output = np.array(as_numpy(run()))
+            output = np.array(peer_runners.as_numpy(run()))
         except Exception as error:  # a peer may fail in any way; the others are still worth timing
             failures[name] = f"{type(error).__name__}: {error}"
             continue
@@ -130,10 +69,6 @@ def prepare(operator, threads):
         else:
             runners[name] = run
     return runners, failures
-
-
-def as_numpy(output):
-    return output.numpy() if hasattr(output, "numpy") else output
 
 
 def median_us(run):
