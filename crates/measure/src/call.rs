@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use talweg_ir::DType;
 use talweg_runtime::{KernelFn, Parallel};
-use talweg_target::fma_probe;
+use talweg_target::core_probe;
 
 use crate::region::Guarded;
 use crate::resident::Outcome;
@@ -60,7 +60,7 @@ impl Device for Call<'_> {
     }
 
     fn probe(&mut self) -> f64 {
-        fma_probe()
+        core_probe()
     }
 }
 
