@@ -1,10 +1,11 @@
 //! A loaded kernel with its arguments, as the device that sampling drives.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use talweg_ir::DType;
-use talweg_runtime::{KernelFn, Parallel};
+use talweg_runtime::{KernelFn, ThreadPool};
 use talweg_target::core_probe;
 
 use crate::region::Guarded;
@@ -17,7 +18,7 @@ pub(crate) struct Call<'a> {
     pub function: KernelFn,
     pub pointers: Vec<*mut u8>,
     pub workspace: *mut u8,
-    pub parallel: &'a Parallel,
+    pub pool: &'a ThreadPool,
     /// What the kernel reads: start and length.
     pub read: Vec<(*const u8, usize)>,
     /// The outputs in order, then the workspace.
@@ -46,7 +47,7 @@ impl Device for Call<'_> {
         for _ in 0..times {
             // SAFETY: the pointers are those of the kernel's arguments, of the sizes it was compiled for, and the
             // workspace is as large as its description says. A kernel that goes astray ends this process only.
-            unsafe { (self.function)(self.pointers.as_ptr(), self.workspace, self.parallel) };
+            unsafe { (self.function)(self.pointers.as_ptr(), self.workspace, self.pool.parallel()) };
         }
     }
 
@@ -59,8 +60,15 @@ impl Device for Call<'_> {
         }
     }
 
+    /// The slowest core counts: a kernel ends when its last thread does.
     fn probe(&mut self) -> f64 {
-        core_probe()
+        // The bits of positive numbers are in the order of the numbers.
+        let slowest = AtomicU64::new(f64::INFINITY.to_bits());
+        let probe = |_, _, _| {
+            slowest.fetch_min(core_probe().to_bits(), Ordering::Relaxed);
+        };
+        self.pool.run(self.pool.threads() as i64, probe);
+        f64::from_bits(slowest.into_inner())
     }
 }
 

@@ -64,7 +64,7 @@ impl Machine {
         // one that pays. The object lives to the end of this function.
         let function = unsafe { loaded.kernel(&kernel.symbol) };
         let function = function.map_err(|e| refuse(format!("the object: {e}")))?;
-        let mut call = task.arrange(kernel, function, pool.parallel(), threads)?;
+        let mut call = task.arrange(kernel, function, pool, threads)?;
 
         let begin = call.now();
         call.run(1);

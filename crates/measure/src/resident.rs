@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use talweg_ir::{Array, DType, Nest, run_pack_into};
-use talweg_runtime::{KernelFn, KernelMeta, Parallel};
+use talweg_runtime::{KernelFn, KernelMeta, ThreadPool};
 
 use crate::call::Call;
 use crate::check::{Reference, Verdict};
@@ -148,7 +148,7 @@ impl Resident {
         &self,
         kernel: &Kernel,
         function: KernelFn,
-        parallel: &'a Parallel,
+        pool: &'a ThreadPool,
         threads: usize,
     ) -> Outcome<Call<'a>> {
         let mut read = Vec::new();
@@ -203,16 +203,7 @@ impl Resident {
             })
             .collect();
         let workspace = written.pointer(sizes.len() - 1);
-        Ok(Call {
-            function,
-            pointers,
-            workspace,
-            parallel,
-            read,
-            written,
-            outputs: names,
-            start: Instant::now(),
-        })
+        Ok(Call { function, pointers, workspace, pool, read, written, outputs: names, start: Instant::now() })
     }
 
     /// Compares the outputs with the references; the largest difference, `None` without references.
