@@ -14,4 +14,9 @@ pub mod network;
 pub mod operator;
 
 pub use bench::{BenchError, BenchOptions, Report, run as bench_operator};
+pub use network::{Network, NetworkError, Winners};
 pub use operator::{Operator, OperatorError, ScheduleSource};
+pub use talweg_onnx::ImportOptions;
+pub use talweg_runtime::model::{Model, ModelError, RunError, Session, SessionOptions};
+pub use talweg_target::Target;
+pub use talweg_tensor::Tensor;
