@@ -6,6 +6,7 @@ use talweg_ir::Source;
 
 use super::elementwise::{self, PARALLEL_FROM};
 use super::plan::Plan;
+use super::streaming;
 use crate::step::Step;
 
 /// Multiply-adds per basic block up to which the reduction is unrolled.
@@ -16,16 +17,20 @@ const ENOUGH_PANELS: i64 = 8;
 
 /// A register tile: rows along up to two axes, vectors along the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Tile {
-    upper: i64,
-    row: i64,
-    vectors: i64,
+pub(super) struct Tile {
+    pub upper: i64,
+    pub row: i64,
+    pub vectors: i64,
 }
 
 /// Schedules a contraction, its epilogue and its prologue.
 pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let streamed = streamed_operand(plan, stage);
+    let streaming = streaming::applies(plan, stage, &streamed);
     let (local, outer) = tile_root(plan, stage);
+    if let Some(shape) = streaming {
+        return streaming::schedule(plan, &local, &outer, &shape);
+    }
     let lanes = plan.lanes(&local);
     let axes = plan.axes(&outer);
     let local_axes = plan.axes(&local);
@@ -151,11 +156,11 @@ pub(super) fn tile_root(plan: &mut Plan, stage: &str) -> (String, String) {
 }
 
 /// The operand read by vectors.
-struct Streamed {
+pub(super) struct Streamed {
     /// Positions of the result's axes it depends on, the last one aside.
-    axes: Vec<usize>,
+    pub axes: Vec<usize>,
     /// Its name, when it is a constant that can be packed.
-    constant: Option<String>,
+    pub constant: Option<String>,
 }
 
 fn streamed_operand(plan: &Plan, stage: &str) -> Streamed {
@@ -198,7 +203,7 @@ fn stage_bytes(plan: &Plan, stage: &str) -> i64 {
 }
 
 /// The tile with the least estimated time over the whole result, tails included.
-fn best_tile(plan: &Plan, upper: i64, row: i64, columns: i64, lanes: i64, depth: i64) -> Tile {
+pub(super) fn best_tile(plan: &Plan, upper: i64, row: i64, columns: i64, lanes: i64, depth: i64) -> Tile {
     let registers = plan.machine.registers;
     let mut best = (f64::INFINITY, Tile { upper: 1, row: 1, vectors: 1 });
     for vectors in 1..=4 {

@@ -32,6 +32,7 @@ pub(super) struct Machine {
     pub registers: i64,
     pub l2: i64,
     pub l3: i64,
+    pub cores: i64,
 }
 
 impl Machine {
@@ -55,6 +56,7 @@ impl Plan {
             registers: i64::from(target.vector_registers).max(8),
             l2: (target.l2 as i64).max(128 << 10),
             l3: target.l3 as i64,
+            cores: i64::from(target.cores).max(1),
         };
         Plan { schedule: Schedule::new(dag), machine, done: BTreeSet::new() }
     }
