@@ -11,7 +11,7 @@
 //!
 //! Sums rest in memory between blocks; the epilogue reads them when the chunk is complete.
 
-use super::contraction::{Streamed, Tile, best_tile};
+use super::contraction::{Streamed, Tile, best_tile, rows_side_by_side};
 use super::plan::Plan;
 use crate::step::Step;
 
@@ -41,7 +41,8 @@ pub(super) fn applies(plan: &Plan, stage: &str, streamed: &Streamed) -> Option<S
     }
     let lanes = plan.lanes(stage);
     let bytes = plan.machine.vector_bytes / lanes;
-    let tile = best_tile(plan, 1, rows.1, columns.1, lanes, depth.1);
+    let side_by_side = rows_side_by_side(plan, stage, 0);
+    let tile = best_tile(plan, (1, rows.1, columns.1), lanes, depth.1, side_by_side);
     let panel = depth.1 * tile.vectors * plan.machine.vector_bytes;
     let whole = rows.1 * depth.1 * bytes + 2 * panel;
     if rows.1 <= tile.row || whole <= plan.machine.l2 / 2 {
@@ -101,7 +102,42 @@ pub(super) fn schedule(plan: &mut Plan, local: &str, outer: &str, shape: &Shape)
 
 #[cfg(test)]
 mod tests {
+    use talweg_ir::verify_nest;
+    use talweg_ops::Spec;
+    use talweg_target::Target;
+
     use super::block_depth;
+    use crate::Schedule;
+    use crate::analytic::default_trace;
+    use crate::concrete::concretize;
+
+    /// The default's text, after it was seen to lower to a legal nest.
+    fn default_of(spec: &str) -> String {
+        let dag = Spec::parse(spec).expect("a spec").build().expect("legal");
+        let mut target = Target::named("avx512").expect("known");
+        (target.l1d, target.l2, target.cores) = (48 << 10, 2 << 20, 2);
+        let trace = default_trace(&dag, &target);
+        let lowered = Schedule::replay(dag, &trace).expect("legal").lower().expect("lowers");
+        let nest = concretize(&lowered, &|_| None).expect("no knobs");
+        verify_nest(&nest).unwrap_or_else(|e| panic!("{spec}: {e}\n{trace}"));
+        trace.to_string()
+    }
+
+    #[test]
+    fn large_constants_are_read_in_blocks_of_the_reduction() {
+        let blocked = default_of("matmul:m=128,n=768,k=3072,epilogue=bias+gelu");
+        assert!(blocked.contains("reorder matmul k.0 j.0 i.0 k.1"), "{blocked}");
+        let whole = default_of("matmul:m=128,n=3072,k=768,epilogue=bias+gelu");
+        assert!(!whole.contains("split matmul k"), "{whole}");
+    }
+
+    #[test]
+    fn rows_that_share_a_set_of_the_cache_are_few() {
+        let crowded = default_of("matmul:m=100,n=2048,k=2048");
+        assert!(crowded.contains("split matmul.local i [8]"), "{crowded}");
+        let apart = default_of("matmul:m=100,n=2048,k=5504");
+        assert!(apart.contains("split matmul.local i [13]"), "{apart}");
+    }
 
     #[test]
     fn blocks_divide_the_depth_where_they_can() {
