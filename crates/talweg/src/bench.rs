@@ -100,6 +100,7 @@ pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Resu
         gate: Some(Gate { max_rejected: 300, ..Gate::default() }),
         slower_than: None,
         rival: None,
+        rotate_bytes: 0,
     };
     let measurer = Measurer::new(settings)?;
     let before = measure_peak(options.threads);
