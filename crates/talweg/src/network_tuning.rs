@@ -189,7 +189,7 @@ pub fn settle(
         limits = artefact.manifest.kernels.iter().map(|k| k.threads).collect();
     }
     let alone = sum_alone(network, reports, &choices);
-    let end = if default_won { default.median } else { tuned.median };
+    let end = if default_won { default.quartile } else { tuned.quartile };
     let explanation = explain(network, reports, &choices, &in_place, alone, end);
     let tuned = if default_won { default } else { tuned };
     Ok(Settled {
@@ -258,7 +258,8 @@ fn sum_alone(network: &Network, reports: &[Option<&TaskReport>], choices: &[Choi
     tasks.filter_map(|((task, report), choice)| Some(task.uses as f64 * alone((*report)?, choice))).sum()
 }
 
-/// Why a network takes another time than its tasks alone: one line, `None` when they agree.
+/// Why a network takes another time than its tasks alone: one line, `None` when they agree. All times are those with
+/// little disturbance.
 fn explain(
     network: &Network,
     reports: &[Option<&TaskReport>],

@@ -190,7 +190,9 @@ impl<R: Runner> Tuner<R> {
         let rounds = by_trials.unwrap_or(f64::INFINITY).min(by_time.unwrap_or(f64::INFINITY));
         let states: Vec<TaskState> = tasks.iter().map(|t| t.state.clone()).collect();
         let Some(forecast) = Forecast::of(scheduler, networks, &states, rounds) else { return false };
-        let ends = options.least_gain > 0.0 && rounds > 0.0 && forecast.share() < options.least_gain;
+        // With few rounds left there is little to gain, and little to save.
+        let is_early = rounds > Forecast::HORIZON as f64;
+        let ends = options.least_gain > 0.0 && is_early && forecast.share() < options.least_gain;
         let Forecast { gain, latency } = forecast;
         listener(Event::Forecast { latency, gain, rounds, ends });
         ends

@@ -36,9 +36,9 @@ pub struct Arguments {
     /// End early when a model's tasks are expected to gain less than so many percent in the rest of the budget; 0 never.
     #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
     least_gain: f64,
-    /// Measure a model's tasks with their weights in the nearest cache, where a network would not have them.
+    /// Measure tasks with their weights outside of the nearest caches, as a network finds them.
     #[arg(long)]
-    hot_weights: bool,
+    cold_weights: bool,
     /// The search: ansor, autotvm, felix, evolutionary, annealing, genetic, random or grid.
     #[arg(long, default_value = "ansor", value_name = "NAME")]
     strategy: String,
@@ -183,8 +183,10 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
     }
     if has_model {
         options.least_gain = arguments.least_gain / 100.0;
-        options.cold_weights = !arguments.hot_weights;
+        // A network has many tasks, and its kernels are compared in place as well.
+        (options.finalists, options.alternations) = (4, 3);
     }
+    options.cold_weights = arguments.cold_weights;
     options.good_enough = arguments.good_enough.map(|us| us * 1e-6);
     options.trials = arguments.trials;
     options.threads = threads;
