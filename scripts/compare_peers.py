@@ -106,7 +106,7 @@ def compare(op, options, talweg_command=None):
     runners, failures = prepare(peer_operators.parse(spec), options.threads)
     timers = {name: lambda run=run: median_us(run) for name, run in runners.items()}
     if not options.no_talweg:
-        command = [str(options.talweg), "op", spec, "--json", "--threads", str(options.threads)]
+        command = [str(options.talweg), "op", spec, "--json", "--patience", "0", "--threads", str(options.threads)]
         if schedule:
             command += ["--schedule", schedule]
         timers = {"talweg": lambda: talweg_us(talweg_command or command)} | timers

@@ -1,6 +1,7 @@
 //! All of it together: a program to an artefact.
 
 use std::io::{self, BufWriter, Cursor};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -164,7 +165,10 @@ impl Artefact {
     pub fn write(&self, path: &Path) -> Result<(), BuildError> {
         let failed = |source| BuildError::Write { path: path.to_path_buf(), source };
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = tempfile::Builder::new().prefix(".talweg-").tempfile_in(folder).map_err(failed)?;
+        // A temporary file is its owner's alone; an artefact is for whom the user's mask allows.
+        let permissions = std::fs::Permissions::from_mode(0o666);
+        let file = tempfile::Builder::new().prefix(".talweg-").permissions(permissions).tempfile_in(folder);
+        let file = file.map_err(failed)?;
         self.write_to(BufWriter::with_capacity(1 << 20, file.as_file())).map_err(failed)?;
         file.persist(path).map_err(|e| failed(e.error))?;
         Ok(())

@@ -4,7 +4,7 @@ use std::io;
 
 use talweg_runtime::affinity::{allowed_cores, pin_current_thread};
 use talweg_runtime::{LoadedObject, ThreadPool};
-use talweg_target::fma_probe;
+use talweg_target::core_probe;
 
 use crate::resident::{Outcome, Resident, larger, refuse};
 use crate::sampling::{Device, sample};
@@ -64,7 +64,7 @@ impl Machine {
         // one that pays. The object lives to the end of this function.
         let function = unsafe { loaded.kernel(&kernel.symbol) };
         let function = function.map_err(|e| refuse(format!("the object: {e}")))?;
-        let mut call = task.arrange(request, function, pool.parallel(), threads)?;
+        let mut call = task.arrange(request, function, pool, threads)?;
 
         let begin = call.now();
         call.run(1);
@@ -77,7 +77,9 @@ impl Machine {
         let before = task.verify(&call)?;
         let mut sampling = request.sampling.clone();
         if let Some(gate) = &mut sampling.gate {
-            self.best_probe = self.best_probe.max(fma_probe());
+            // The first time long enough to see the core at its best at least once.
+            let probes = if self.best_probe == 0.0 { 100 } else { 1 };
+            self.best_probe = (0..probes).map(|_| core_probe()).fold(self.best_probe, f64::max);
             gate.reference = gate.reference.or(Some(self.best_probe));
         }
         let samples = sample(&sampling, &mut call, Some(first));

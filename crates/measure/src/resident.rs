@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use talweg_ir::{Array, DType, Nest, run_pack_into};
-use talweg_runtime::{KernelFn, KernelMeta, Parallel};
+use talweg_runtime::{KernelFn, KernelMeta, ThreadPool};
 
 use crate::call::Call;
 use crate::check::{Reference, Verdict};
@@ -149,7 +149,7 @@ impl Resident {
         &self,
         request: &RunRequest,
         function: KernelFn,
-        parallel: &'a Parallel,
+        pool: &'a ThreadPool,
         threads: usize,
     ) -> Outcome<Call<'a>> {
         let kernel = &request.kernel;
@@ -217,7 +217,7 @@ impl Resident {
             rotation,
             turn: 0,
             workspace,
-            parallel,
+            pool,
             read,
             written,
             outputs: names,

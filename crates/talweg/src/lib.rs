@@ -22,4 +22,9 @@ pub mod operator;
 pub mod peers;
 
 pub use bench::{BenchError, BenchOptions, Report, run as bench_operator};
+pub use network::{Network, NetworkError, Winners};
 pub use operator::{Operator, OperatorError, ScheduleSource};
+pub use talweg_onnx::ImportOptions;
+pub use talweg_runtime::model::{Model, ModelError, RunError, Session, SessionOptions};
+pub use talweg_target::Target;
+pub use talweg_tensor::Tensor;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use talweg_db::{Failure, Samples};
 use talweg_ir::{Dag, Nest};
 use talweg_measure::{
-    Built, Finished, MeasureError, MeasureOptions, Measurer, Phases, Ran, Sampling, Sink, Task,
+    Built, Finished, Gate, MeasureError, MeasureOptions, Measurer, Phases, Ran, Sampling, Sink, Task,
 };
 use talweg_search::SimulatedDevice;
 
@@ -20,6 +20,8 @@ use crate::reference::{
 pub struct Effort {
     /// Time for the samples.
     pub budget: Duration,
+    /// Further time to wait for moments in which nobody else uses the cores.
+    pub patience: Duration,
     /// A slower kernel is not sampled further.
     pub slower_than: Option<f64>,
     /// The kernel to beat: one that stays behind it is sampled the less the farther it is behind.
@@ -27,9 +29,9 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// So much time, whatever the kernel.
+    /// So much time, whatever the kernel, and as much again for waiting.
     pub fn full(budget: Duration) -> Effort {
-        Effort { budget, slower_than: None, rival: None }
+        Effort { budget, patience: budget, slower_than: None, rival: None }
     }
 }
 
@@ -227,6 +229,7 @@ impl Sink for Adapter<'_> {
 fn sampling(effort: &Effort, rotate_bytes: usize) -> Sampling {
     Sampling {
         budget_seconds: effort.budget.as_secs_f64(),
+        gate: Some(Gate { patience_seconds: effort.patience.as_secs_f64(), ..Gate::default() }),
         slower_than: effort.slower_than,
         rival: effort.rival,
         rotate_bytes,

@@ -139,10 +139,9 @@ impl<R: Runner> Tuner<R> {
         let begin = Instant::now();
         let mut reports = Vec::new();
         for (at, task) in tasks.iter_mut().enumerate() {
-            let report = match reason {
-                StopReason::Interrupted => self.finish_at_once(task)?,
-                _ => self.finish(at, task, listener)?,
-            };
+            let is_late = self.options.stop.load(Ordering::Relaxed)
+                || self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
+            let report = if is_late { self.finish_at_once(task)? } else { self.finish(at, task, listener)? };
             reports.push(report);
         }
         self.phases.finals = begin.elapsed().as_secs_f64();
@@ -369,7 +368,13 @@ impl<R: Runner> Tuner<R> {
         Ok(DefaultSchedule { kernel, contender })
     }
 
-    /// Reports what is stored, without finals: somebody waits for the end. What is stored was checked, and has proven
+    /// When the time for the finals is used up.
+    fn deadline(&self) -> Option<Instant> {
+        let budget = self.options.budget?.saturating_sub(self.options.reserve);
+        self.options.started.checked_add(budget)
+    }
+
+    /// Reports what is stored, without finals: the time is used up, or somebody waits for the end. What is stored was checked, and has proven
     /// faster than the default when it was found.
     fn finish_at_once(&mut self, task: &TaskRun<R>) -> Result<TaskReport, TuneError> {
         let default = &task.default.contender;
@@ -414,8 +419,7 @@ impl<R: Runner> Tuner<R> {
         let others = built.iter().map(|(c, kernel)| Finalist { record: c.record, kernel });
         let finalists: Vec<_> = std::iter::once(first).chain(others).collect();
         let (rounds, sampling) = (self.options.alternations, self.options.sampling_budget);
-        let budget = self.options.budget.map(|b| b.saturating_sub(self.options.reserve));
-        let deadline = budget.and_then(|b| self.options.started.checked_add(b));
+        let deadline = self.deadline();
         let verdict = compare(&mut self.runner, &task.data, &finalists, rounds, sampling, deadline);
         let fallback = || Verdict {
             winner: 0,
