@@ -21,10 +21,12 @@ import sys
 import time
 from pathlib import Path
 
-import peer_runners
 import peers_venv
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.append(str(REPOSITORY / "crates/talweg/python"))
+import peer_runners  # noqa: E402
+
 DEFAULT_OPS = ["softmax:rows=1536,n=128", "layernorm:rows=128,n=768"]
 WARM_UP_SECONDS = 0.05
 MEASURE_SECONDS = 0.2

@@ -15,6 +15,7 @@ use talweg_tensor::op::Unary;
 
 use crate::kernel::{self, Choice, CompiledTask, KernelError};
 use crate::memory::{Arena, Lifetime};
+use crate::threads;
 use crate::weights::Weights;
 
 /// How to build.
@@ -117,6 +118,7 @@ pub fn build(
             label: task.dag.name.clone(),
             flops: task.dag.arithmetic(),
             schedule: compiled.schedule.to_string(),
+            threads: threads::few(&task.dag, &options.target),
         });
         objects.extend(&compiled.compiled.object);
         objects.resize(objects.len().next_multiple_of(64), 0);

@@ -10,13 +10,17 @@ use talweg_target::core_probe;
 
 use crate::region::Guarded;
 use crate::resident::Outcome;
+use crate::rotation::Rotation;
 use crate::sampling::Device;
 use crate::wire::Reply;
 
 /// A kernel with everything it is called with.
 pub(crate) struct Call<'a> {
     pub function: KernelFn,
-    pub pointers: Vec<*mut u8>,
+    /// The arguments' pointers; constants may take turns.
+    pub rotation: Rotation,
+    /// Whose turn it is.
+    pub turn: usize,
     pub workspace: *mut u8,
     pub pool: &'a ThreadPool,
     /// What the kernel reads: start and length.
@@ -47,7 +51,10 @@ impl Device for Call<'_> {
         for _ in 0..times {
             // SAFETY: the pointers are those of the kernel's arguments, of the sizes it was compiled for, and the
             // workspace is as large as its description says. A kernel that goes astray ends this process only.
-            unsafe { (self.function)(self.pointers.as_ptr(), self.workspace, self.pool.parallel()) };
+            unsafe {
+                (self.function)(self.rotation.sets[self.turn].as_ptr(), self.workspace, self.pool.parallel())
+            };
+            self.turn = if self.turn + 1 == self.rotation.sets.len() { 0 } else { self.turn + 1 };
         }
     }
 

@@ -44,12 +44,12 @@ impl Machine {
         }
     }
 
-    /// Checks and times a kernel.
-    pub fn run(&mut self, request: &RunRequest, object: &[u8]) -> Reply {
-        self.try_run(request, object).unwrap_or_else(|reply| *reply)
+    /// Checks and times a kernel, or just runs it for its outputs.
+    pub fn run(&mut self, request: &RunRequest, object: &[u8]) -> (Reply, Vec<u8>) {
+        self.try_run(request, object).unwrap_or_else(|reply| (*reply, Vec::new()))
     }
 
-    fn try_run(&mut self, request: &RunRequest, object: &[u8]) -> Outcome<Reply> {
+    fn try_run(&mut self, request: &RunRequest, object: &[u8]) -> Outcome<(Reply, Vec<u8>)> {
         let threads = request.threads.max(1);
         self.prepare_threads(threads, request.pin)?;
         let Some(Threads { pool, .. }) = &self.threads else { return Err(refuse("there are no threads")) };
@@ -64,12 +64,16 @@ impl Machine {
         // one that pays. The object lives to the end of this function.
         let function = unsafe { loaded.kernel(&kernel.symbol) };
         let function = function.map_err(|e| refuse(format!("the object: {e}")))?;
-        let mut call = task.arrange(kernel, function, pool, threads)?;
+        let mut call = task.arrange(request, function, pool, threads)?;
 
         let begin = call.now();
         call.run(1);
         let first = call.now() - begin;
         call.check_guards()?;
+        if request.outputs {
+            let outputs = (0..call.outputs.len()).map(|at| call.written.contents(at));
+            return Ok((Reply::Outputs, outputs.collect::<Vec<_>>().concat()));
+        }
         let before = task.verify(&call)?;
         let mut sampling = request.sampling.clone();
         if let Some(gate) = &mut sampling.gate {
@@ -83,7 +87,7 @@ impl Machine {
         call.check_guards()?;
         // Once more after many runs, which finds races and what depends on earlier runs.
         let difference = larger(before, task.verify(&call)?);
-        Ok(Reply::Ran { samples, difference })
+        Ok((Reply::Ran { samples, difference }, Vec::new()))
     }
 
     fn prepare_threads(&mut self, count: usize, pinned: bool) -> Outcome<()> {

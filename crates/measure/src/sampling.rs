@@ -32,6 +32,10 @@ pub struct Sampling {
     /// The seconds of the kernel to beat. One that stays behind it in run after run is not sampled further, and the
     /// smaller its distance the more runs it gets: see [`BEHIND`].
     pub rival: Option<f64>,
+    /// The kernel's constants are copied until they fill so many bytes, and the copies take turns: none of them is in a
+    /// cache smaller than that when its turn comes. Zero: the constants stay where they are.
+    #[serde(default)]
+    pub rotate_bytes: usize,
 }
 
 /// How far behind its rival a kernel may be in the fastest of its first two, three, ... runs to be sampled further; the
@@ -51,6 +55,7 @@ impl Default for Sampling {
             gate: None,
             slower_than: None,
             rival: None,
+            rotate_bytes: 0,
         }
     }
 }

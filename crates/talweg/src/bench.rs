@@ -106,6 +106,7 @@ pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Resu
             .then(|| Gate { patience_seconds: options.patience.as_secs_f64(), ..Gate::default() }),
         slower_than: None,
         rival: None,
+        rotate_bytes: 0,
     };
     let measurer = Measurer::new(settings)?;
     let before = measure_peak(options.threads);
