@@ -483,6 +483,14 @@ impl<'c> Ops<'c> {
         self.intrinsic_over("llvm.masked.store", t, &[t, self.ptr()], &[v, at.into(), align, mask]);
     }
 
+    /// Asks for a line of the second cache level, to be read soon.
+    pub fn prefetch(&self, at: PointerValue<'c>) {
+        let number = |v| self.ctx.i32_type().const_int(v, false).into();
+        let (read, second_level, data) = (number(0), number(2), number(1));
+        let ptr = self.ptr();
+        self.intrinsic_over("llvm.prefetch", ptr, &[ptr], &[at.into(), read, second_level, data]);
+    }
+
     /// Loads from a vector of pointers where the mask bit is set; the others are zero.
     pub fn gather(&self, t: T<'c>, pointers: V<'c>, align: u32, mask: V<'c>) -> V<'c> {
         let align = self.ctx.i32_type().const_int(u64::from(align), false).into();

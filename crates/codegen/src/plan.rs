@@ -8,6 +8,7 @@ use crate::error::CodegenError;
 use crate::isa::Isa;
 use crate::layout::Layout;
 use crate::linear::Linear;
+use crate::prefetch::{Prefetch, add_prefetches};
 
 /// A nest ready to be emitted.
 pub struct Plan {
@@ -42,6 +43,7 @@ pub enum Step {
     Store(Store),
     If(If),
     Alloc(TensorId),
+    Prefetch(Prefetch),
 }
 
 pub struct For {
@@ -214,6 +216,7 @@ impl Step {
                 s.value.visit_reads(&mut |b, _| out.reads.insert(b));
             }
             Step::Alloc(b) => out.allocs.insert(*b),
+            Step::Prefetch(_) => {}
         }
     }
 
@@ -227,7 +230,7 @@ impl Step {
                 self.add_effects(&mut e);
                 e.touches(id)
             }
-            Step::Alloc(_) => false,
+            Step::Alloc(_) | Step::Prefetch(_) => false,
         }
     }
 }
@@ -282,7 +285,8 @@ impl Plan {
         }
         let allocated_outside = vec![None; buffers.len()];
         let mut planner = Planner { nest, isa, buffers, allocated_outside };
-        let body = planner.steps(&nest.body, Around::default())?;
+        let mut body = planner.steps(&nest.body, Around::default())?;
+        add_prefetches(&mut body, &planner.buffers);
         let layout = Layout::new(&planner.buffers);
         let symbol: String =
             nest.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
@@ -475,7 +479,7 @@ fn add_shared(steps: &[Step], var: &Expr, out: &mut BufferSet) {
                     out.insert(s.buffer);
                 }
             }
-            Step::Alloc(_) => {}
+            Step::Alloc(_) | Step::Prefetch(_) => {}
         }
     }
 }
@@ -501,7 +505,7 @@ fn visit_types(steps: &[Step], buffers: &[BufferPlan], f: &mut dyn FnMut(DType))
                 f(buffers[s.buffer.index()].dtype);
                 s.value.visit_types(f);
             }
-            Step::Alloc(_) => {}
+            Step::Alloc(_) | Step::Prefetch(_) => {}
         }
     }
 }

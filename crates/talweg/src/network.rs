@@ -1,5 +1,6 @@
 //! A network: imported, rewritten, cut into tasks; compiled by stored winners and defaults.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use talweg_artifact::{Artefact, BuildError, BuildOptions, Choice, build};
@@ -54,6 +55,26 @@ impl Network {
     pub fn compile(&self, target: &Target, winners: &Winners, jobs: usize) -> Result<Artefact, BuildError> {
         let options = BuildOptions { target: target.clone(), jobs };
         build(&self.program, &options, &|task| winners.choice(task))
+    }
+
+    /// Compiles every task as it is chosen for it, one choice a task; kernels run on the given numbers of threads at
+    /// most, where these are given, and as the analytic rule says otherwise.
+    pub fn compile_as(
+        &self,
+        target: &Target,
+        choices: &[Choice],
+        limits: Option<&[Option<usize>]>,
+        jobs: usize,
+    ) -> Result<Artefact, BuildError> {
+        let by_text: BTreeMap<&str, &Choice> =
+            self.program.tasks.iter().map(|task| task.text.as_str()).zip(choices).collect();
+        let options = BuildOptions { target: target.clone(), jobs };
+        let choose = |task: &Task| by_text.get(task.text.as_str()).map_or(Choice::Default, |c| (*c).clone());
+        let mut artefact = build(&self.program, &options, &choose)?;
+        for (kernel, limit) in artefact.manifest.kernels.iter_mut().zip(limits.unwrap_or(&[])) {
+            kernel.threads = *limit;
+        }
+        Ok(artefact)
     }
 
     /// The model's nodes that the first use of a task computes.

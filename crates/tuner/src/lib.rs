@@ -20,6 +20,7 @@
 //! | [`records`] | candidates and failures as database records, and back |
 //! | [`strategy`] | strategies and models by name; transfer from other tasks |
 //! | [`reference`](mod@reference) | inputs, reference outputs and the accepted error |
+//! | [`slice`] | a part of a DAG, for checking without computing all of it |
 //! | [`error`] | why tuning cannot go on |
 
 pub mod error;
@@ -32,6 +33,7 @@ pub mod report;
 mod round;
 pub mod runner;
 pub mod seed;
+pub mod slice;
 pub mod strategy;
 pub mod task;
 pub mod tuner;

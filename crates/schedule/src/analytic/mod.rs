@@ -3,6 +3,7 @@
 //! | stage | how it is scheduled | file |
 //! |---|---|---|
 //! | contraction (matmul, convolution) | register tile, packed weights, blocks for the cache | [`contraction`] |
+//! | product with a constant too large for the cache | the same in blocks of the reduction | [`streaming`] |
 //! | reduction of a window along other axes than the last (depthwise, pooling) | vector over the last axis | [`window`] |
 //! | reduction along the last axis (softmax, norms) | row by row, lanes combined | [`rows`] |
 //! | elementwise | inlined, vectorised | [`elementwise`] |
@@ -12,6 +13,7 @@ mod elementwise;
 mod fold;
 mod plan;
 mod rows;
+mod streaming;
 mod window;
 
 use talweg_ir::Dag;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use talweg_runtime::model::Session;
 
-use super::model::{CompileArguments, ModelArguments, inputs};
+use super::against::{self, AgainstArguments};
+use super::model::{CompileArguments, LockArguments, ModelArguments, inputs};
 use super::{Failure, print};
 
 /// Arguments of `talweg bench`.
@@ -16,7 +17,14 @@ pub struct Arguments {
     model: ModelArguments,
     #[command(flatten)]
     compile: CompileArguments,
-    /// Time for taking samples.
+    #[command(flatten)]
+    lock: LockArguments,
+    #[command(flatten)]
+    against: AgainstArguments,
+    /// Pin each thread to a core of its own.
+    #[arg(long)]
+    pin: bool,
+    /// Time for taking samples; with --against of each runtime.
     #[arg(long, default_value_t = 3.0, value_name = "SECONDS")]
     budget: f64,
     /// Print one JSON object.
@@ -33,11 +41,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         )));
     }
     let threads = arguments.compile.threads()?;
+    against::check(&arguments.against, &arguments.model)?;
     let start = Instant::now();
-    let model = arguments.model.load(&arguments.compile)?;
+    let model = arguments.model.load_locked(&arguments.compile, &arguments.lock)?;
     let load = start.elapsed();
-    let options = talweg_runtime::model::SessionOptions { threads, pin: false };
+    let options = talweg_runtime::model::SessionOptions { threads, pin: arguments.pin };
     let mut session = Session::new(model, &options).map_err(Failure::work)?;
+    if arguments.pin {
+        pin_caller()?;
+    }
+    if !arguments.against.against.is_empty() {
+        let (rivals, budget) = (&arguments.against, arguments.budget);
+        return against::run(rivals, &arguments.model, &mut session, threads, budget, arguments.json);
+    }
     for (at, input) in inputs(&session, &[])?.iter().enumerate() {
         session.input_mut(at).copy_from_slice(input.bytes());
     }
@@ -58,6 +74,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         1e3 / median,
         times.len()
     ))
+}
+
+/// Pins this thread, which is one of the session's, to the first core; the session has pinned the others.
+fn pin_caller() -> Result<(), Failure> {
+    let cores = talweg_runtime::affinity::allowed_cores();
+    let Some(core) = cores.first() else { return Ok(()) };
+    let failed = |e| Failure::work(format!("cannot pin to core {core}: {e}; leave --pin out"));
+    talweg_runtime::affinity::pin_current_thread(*core).map_err(failed)
 }
 
 /// Seconds of single runs, ascending, after some that do not count.

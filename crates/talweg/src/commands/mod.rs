@@ -1,5 +1,6 @@
 //! One file a verb of the command line.
 
+mod against;
 pub mod bench;
 pub mod check;
 pub mod compile;
@@ -15,6 +16,7 @@ mod progress;
 pub mod run;
 pub mod space;
 pub mod tune;
+mod tune_network;
 pub mod verify;
 
 use std::fmt;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use talweg::lock::{Lock, LockedBuildError};
 use talweg::network::{Network, NetworkError, Winners};
+use talweg_artifact::Artefact;
 use talweg_db::Database;
 use talweg_onnx::ImportOptions;
 use talweg_runtime::model::{Model, Session, SessionOptions};
@@ -53,6 +55,34 @@ pub struct CompileArguments {
     /// Threads the model will run with: which winners are looked up, and how it is run.
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+}
+
+/// A lock to compile by.
+#[derive(Args, Clone)]
+pub struct LockArguments {
+    /// Compile by the schedules of this lock, which `talweg tune` wrote, instead of the tuning database.
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
+}
+
+impl LockArguments {
+    /// The lock, if one was given; what may make the bits differ goes to standard error.
+    pub fn read(&self) -> Result<Option<Lock>, Failure> {
+        let Some(path) = &self.lock else { return Ok(None) };
+        let lock = Lock::read(path).map_err(Failure::input)?;
+        for warning in lock.warnings() {
+            eprintln!("warning: {warning}");
+        }
+        Ok(Some(lock))
+    }
+}
+
+/// Compiles a network by a lock. A schedule that does not fit the network is a fault of the lock.
+pub fn compile_locked(lock: &Lock, network: &Network) -> Result<Artefact, Failure> {
+    lock.compile(network, jobs()).map_err(|e| match e {
+        LockedBuildError::Lock(e) => Failure::input(e),
+        LockedBuildError::Build(e) => Failure::input(format!("the lock does not fit the model: {e}")),
+    })
 }
 
 impl CompileArguments {
@@ -103,6 +133,25 @@ impl ModelArguments {
         let target = Target::host();
         let winners = winners(&compile.db, &network, &target, compile.threads()?)?;
         let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
+        let bytes = artefact.to_bytes().map_err(Failure::work)?;
+        Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
+    }
+
+    /// The model loaded, compiled by a lock if there is one.
+    pub fn load_locked(
+        &self,
+        compile: &CompileArguments,
+        lock: &LockArguments,
+    ) -> Result<Arc<Model>, Failure> {
+        let Some(lock) = lock.read()? else { return self.load(compile) };
+        if self.is_artefact() {
+            let path = self.model.display();
+            return Err(Failure::input(format!(
+                "{path} is compiled already; give the ONNX file with --lock"
+            )));
+        }
+        lock.check_target(&Target::host()).map_err(Failure::input)?;
+        let artefact = compile_locked(&lock, &self.network()?)?;
         let bytes = artefact.to_bytes().map_err(Failure::work)?;
         Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
     }
