@@ -7,9 +7,11 @@
 //! |---|---|
 //! | [`operator`] | an operator with its schedule, lowered and verified |
 //! | [`network`] | a model imported, cut into tasks, compiled |
+//! | [`contest`] | searches compared: runs, their table and their curves |
 //! | [`bench`] | building, checking and timing an operator in worker processes |
 
 pub mod bench;
+pub mod contest;
 pub mod network;
 pub mod operator;
 

@@ -1,19 +1,25 @@
-//! `talweg bench`: how long a model takes.
+//! `talweg bench`: how long a model takes, and how long searches take.
 
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use talweg_runtime::model::Session;
 
 use super::model::{CompileArguments, ModelArguments, inputs};
-use super::{Failure, print};
+use super::{Failure, bench_search, print};
 
 /// Arguments of `talweg bench`.
 #[derive(Args)]
-#[command(after_help = "Example: talweg bench resnet50.talweg --threads 2 --budget 5")]
+#[command(
+    after_help = "Example: talweg bench resnet50.talweg --threads 2 --budget 5",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     #[command(flatten)]
-    model: ModelArguments,
+    model: Option<ModelArguments>,
     #[command(flatten)]
     compile: CompileArguments,
     /// Time for taking samples.
@@ -24,8 +30,19 @@ pub struct Arguments {
     json: bool,
 }
 
+#[derive(Subcommand)]
+enum Verb {
+    /// Compare searches: how long each takes to find programs as fast as another's.
+    Search(bench_search::Arguments),
+}
+
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let model = match (&arguments.verb, &arguments.model) {
+        (Some(Verb::Search(search)), _) => return bench_search::run(search),
+        (None, Some(model)) => model,
+        (None, None) => return Err(Failure::input("give a model to time, or `search` to compare searches")),
+    };
     if !(0.001..=3600.0).contains(&arguments.budget) {
         return Err(Failure::input(format!(
             "--budget {} is not possible; give a number of seconds from 0.001 to 3600",
@@ -34,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let threads = arguments.compile.threads()?;
     let start = Instant::now();
-    let model = arguments.model.load(&arguments.compile)?;
+    let model = model.load(&arguments.compile)?;
     let load = start.elapsed();
     let options = talweg_runtime::model::SessionOptions { threads, pin: false };
     let mut session = Session::new(model, &options).map_err(Failure::work)?;

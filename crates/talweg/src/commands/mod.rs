@@ -1,6 +1,7 @@
 //! One file a verb of the command line.
 
 pub mod bench;
+mod bench_search;
 pub mod check;
 pub mod compile;
 pub mod dataset;
