@@ -11,9 +11,11 @@
 //! | [`in_place`] | networks timed as they run, whole and kernel by kernel |
 //! | [`lock`] | everything an artefact's bits depend on, as text |
 //! | [`peers`] | other runtimes in the user's Python, timed on the same model |
+//! | [`contest`] | searches compared: runs, their table and their curves |
 //! | [`bench`] | building, checking and timing an operator in worker processes |
 
 pub mod bench;
+pub mod contest;
 pub mod in_place;
 pub mod lock;
 pub mod network;
