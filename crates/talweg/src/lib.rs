@@ -7,8 +7,10 @@
 //! |---|---|
 //! | [`operator`] | an operator with its schedule, lowered and verified |
 //! | [`network`] | a model imported, cut into tasks, compiled |
+//! | [`algorithms`] | which algorithm each convolution of a network uses |
 //! | [`bench`] | building, checking and timing an operator in worker processes |
 
+pub mod algorithms;
 pub mod bench;
 pub mod network;
 pub mod operator;

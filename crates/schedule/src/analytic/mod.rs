@@ -6,6 +6,7 @@
 //! | reduction of a window along other axes than the last (depthwise, pooling) | vector over the last axis | [`window`] |
 //! | reduction along the last axis (softmax, norms) | row by row, lanes combined | [`rows`] |
 //! | elementwise | inlined, vectorised | [`elementwise`] |
+//! | Winograd's algorithm: a contraction between transforms | tiles in registers, a contraction between | [`winograd`] |
 
 mod contraction;
 mod elementwise;
@@ -13,6 +14,7 @@ mod fold;
 mod plan;
 mod rows;
 mod window;
+mod winograd;
 
 use talweg_ir::Dag;
 use talweg_target::Target;
@@ -23,7 +25,10 @@ use plan::{Kind, Plan};
 /// A decent schedule for any DAG.
 pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
     let mut plan = Plan::new(dag.clone(), target);
-    fold::inline_stages(&mut plan);
+    match winograd::find(&plan) {
+        Some(chain) => winograd::schedule(&mut plan, &chain),
+        None => fold::inline_stages(&mut plan),
+    }
     // Readers first, so that producers can be computed inside their loops.
     for stage in plan.stages_from_outputs() {
         if plan.is_scheduled(&stage) {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use talweg_target::Target;
 
-use super::model::{CompileArguments, ModelArguments, jobs, winners};
+use super::model::{self, CompileArguments, ModelArguments, jobs, winners};
 use super::{Failure, print};
 
 /// Arguments of `talweg compile`.
@@ -45,8 +45,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let start = Instant::now();
     let threads = arguments.compile.threads()?;
     let target = Target::named(&arguments.target).map_err(|e| Failure::input(format!("--target: {e}")))?;
-    let network = arguments.model.network()?;
-    let winners = winners(&arguments.compile.db, &network, &target, threads)?;
+    let mut network = arguments.model.network()?;
+    let winners = winners(&arguments.compile.db, &mut network, &target, threads)?;
     let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
     match arguments.emit {
         Emit::Artefact => artefact.write(&arguments.output).map_err(Failure::input)?,
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     let manifest = &artefact.manifest;
-    let (tasks, tuned) = (manifest.kernels.len(), winners.len());
+    let (tasks, tuned) = (manifest.kernels.len(), winners.count(&network.program));
     let seconds = start.elapsed().as_secs_f64();
     if arguments.json {
         let report = serde_json::json!({
@@ -78,6 +78,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         mib(artefact.arena_bound),
         target.isa.name(),
     );
+    if let Some(line) = model::algorithms(&network) {
+        text += &line;
+    }
     if tuned < tasks {
         text += &format!("to tune the rest: talweg tune {} --budget 5m\n", arguments.model.model.display());
     }

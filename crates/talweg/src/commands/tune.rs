@@ -78,8 +78,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut networks = Vec::new();
     for text in &arguments.specs {
         if is_model(text) {
-            let network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
-            add_tasks(&mut tasks, &network)?;
+            let mut network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
+            winners(&arguments.db, &mut network, &options.target, threads)?;
+            add_tasks(&mut tasks, &network, &options.target)?;
             networks.push(network);
             continue;
         }
@@ -102,7 +103,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     progress.clear();
     let report = report.map_err(classify)?;
     if let (Some(output), [network]) = (&arguments.output, &networks[..]) {
-        let winners = winners(&arguments.db, network, &target, threads)?;
+        let mut network = network.clone();
+        let winners = winners(&arguments.db, &mut network, &target, threads)?;
         let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
         artefact.write(output).map_err(Failure::input)?;
     }
@@ -117,19 +119,23 @@ fn is_model(text: &str) -> bool {
     text.ends_with(".onnx") || (!text.contains(':') && std::path::Path::new(text).is_file())
 }
 
-/// Adds a network's tasks; those that several networks share count for all of them.
-fn add_tasks(tasks: &mut Vec<TaskSpec>, network: &Network) -> Result<(), Failure> {
+/// How much a task counts that another algorithm is expected to beat.
+const CONTENDER: f64 = 0.3;
+
+/// Adds a network's tasks, and those of other algorithms that may be faster; those that several networks share count for all of them.
+fn add_tasks(tasks: &mut Vec<TaskSpec>, network: &Network, target: &Target) -> Result<(), Failure> {
     let program = &network.program;
-    for (at, task) in program.tasks.iter().enumerate() {
+    let chosen = program.tasks.iter().enumerate().map(|(at, task)| (task.clone(), network.nodes_of(at), 1.0));
+    let others = network.contenders(target).into_iter().map(|(task, nodes)| (task, nodes, CONTENDER));
+    for (task, nodes, share) in chosen.chain(others) {
         if let Some(known) = tasks.iter_mut().find(|known| known.dag == task.dag) {
-            known.weight += task.uses as f64;
+            known.weight += task.uses as f64 * share;
             continue;
         }
         check_memory(&task.dag).map_err(Failure::input)?;
-        let nodes = network.nodes_of(at);
         let name = format!("{}:{}", task.dag.name, nodes.first().map_or("", String::as_str));
         let flops = task.dag.arithmetic();
-        tasks.push(TaskSpec { name, dag: task.dag.clone(), weight: task.uses as f64, flops });
+        tasks.push(TaskSpec { name, dag: task.dag.clone(), weight: task.uses as f64 * share, flops });
     }
     Ok(())
 }
