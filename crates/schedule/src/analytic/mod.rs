@@ -19,7 +19,7 @@ mod winograd;
 use talweg_ir::Dag;
 use talweg_target::Target;
 
-use crate::step::Trace;
+use crate::step::{Step, Trace};
 use plan::{Kind, Plan};
 
 /// A decent schedule for any DAG.
@@ -42,6 +42,23 @@ pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
         }
     }
     plan.finish()
+}
+
+/// The steps of transforms around a contraction, which no search needs to vary, and the stages they decide.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transforms {
+    /// What to apply first.
+    pub steps: Vec<Step>,
+    /// The stages whose loops are decided by them.
+    pub stages: Vec<String>,
+}
+
+/// How the default schedule treats the transforms of Winograd's algorithm; `None` for a DAG that is no such algorithm.
+pub fn transforms(dag: &Dag, target: &Target) -> Option<Transforms> {
+    let mut plan = Plan::new(dag.clone(), target);
+    let chain = winograd::find(&plan)?;
+    let stages = winograd::schedule_transforms(&mut plan, &chain);
+    Some(Transforms { steps: plan.finish().steps, stages })
 }
 
 fn schedule_one(plan: &mut Plan, stage: &str) {

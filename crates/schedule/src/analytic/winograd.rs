@@ -55,11 +55,16 @@ fn transformed(plan: &Plan, stage: &str) -> Option<String> {
 
 /// Schedules all stages of the algorithm; what else the DAG holds is left to the others.
 pub(super) fn schedule(plan: &mut Plan, chain: &Chain) {
+    schedule_transforms(plan, chain);
+    contraction::schedule(plan, &chain.product);
+}
+
+/// Schedules the transforms and gives the stages they consist of, padding and what follows included.
+pub(super) fn schedule_transforms(plan: &mut Plan, chain: &Chain) -> Vec<String> {
     let positions = plan.axes(&chain.input).first().map_or(4, |(_, extent)| *extent);
     output_transform(plan, chain, positions - 2);
-    plan.mark(&chain.input);
-    contraction::schedule(plan, &chain.product);
     input_transform(plan, chain);
+    plan.stages_from_outputs().into_iter().filter(|stage| plan.is_scheduled(stage)).collect()
 }
 
 /// The last transform and what follows it: a tile of the result at a time.
