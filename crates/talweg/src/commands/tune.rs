@@ -16,7 +16,7 @@ use talweg_tuner::{
     TuneOptions, TuneReport, Tuner, switches,
 };
 
-use super::model::Bindings;
+use super::model::{Bindings, winners};
 use super::progress::Progress;
 use super::tune_network::{self, Tuned, Tuning};
 use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operator_help, print, process_age};
@@ -97,8 +97,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut networks = Vec::new();
     for text in &arguments.specs {
         if is_model(text) {
-            let network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
-            networks.push(Tuning::add(network, &mut tasks)?);
+            let mut network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
+            winners(&arguments.db, &mut network, &options.target, threads)?;
+            networks.push(Tuning::add(network, &mut tasks, &options.target)?);
             continue;
         }
         let spec = Spec::parse(text).map_err(Failure::input)?;
@@ -137,7 +138,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let finishing = Instant::now();
     progress.clear();
     let mut report = report.map_err(classify)?;
-    let tuned = tune_network::finish(networks, &report, &from, budget)?;
+    let tuned = tune_network::finish(networks, &report, &from, budget, &arguments.db)?;
     report.seconds += finishing.elapsed().as_secs_f64();
     if arguments.json {
         let mut object = object(&report, arguments, threads);
