@@ -260,8 +260,19 @@ impl Lock {
         Err(LockError::OtherTarget { wanted: self.machine.clone(), here })
     }
 
-    /// Compiles the network that the lock is for, for the machine it is for: the same bits as before.
-    pub fn compile(&self, network: &Network, jobs: usize) -> Result<Artefact, LockedBuildError> {
+    /// Chooses the algorithms that the lock has tasks of.
+    fn choose(&self, network: &mut Network) {
+        let has = |task: &Task| {
+            let hash = hash_of(task);
+            self.tasks.iter().any(|locked| locked.task == hash)
+        };
+        network.program.choose(&|fork| fork.ways.iter().rposition(|way| has(&way.task)).unwrap_or(0));
+    }
+
+    /// Compiles the network that the lock is for, for the machine it is for: the same bits as before. The network then
+    /// uses the algorithms of the lock.
+    pub fn compile(&self, network: &mut Network, jobs: usize) -> Result<Artefact, LockedBuildError> {
+        self.choose(network);
         let (choices, limits) = self.choices(network)?;
         let mut artefact = network.compile_as(&self.target, &choices, Some(&limits), jobs)?;
         artefact.manifest.model = self.model.name.clone();

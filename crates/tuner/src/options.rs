@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use talweg_ir::Dag;
+use talweg_search::FelixParams;
 use talweg_search::objective::Objective;
 use talweg_target::Target;
 
@@ -34,6 +35,10 @@ pub struct TuneOptions {
     pub strategy: StrategyKind,
     /// Which cost model guides it; the strategy's own if not given.
     pub model: Option<ModelKind>,
+    /// Settings of descent, for [`StrategyKind::Felix`]; a round has the size of a batch whatever they say.
+    pub felix: FelixParams,
+    /// Whether only candidates are searched whose tiles divide their loops.
+    pub perfect_tiles: bool,
     /// Time to use, counted from [`TuneOptions::started`].
     pub budget: Option<Duration>,
     /// Candidates to measure in this run, over all tasks.
@@ -88,6 +93,8 @@ impl TuneOptions {
             target,
             strategy: StrategyKind::Ansor,
             model: None,
+            felix: FelixParams::default(),
+            perfect_tiles: false,
             budget: Some(Duration::from_secs(60)),
             trials: None,
             threads: 1,

@@ -88,6 +88,11 @@ pub struct TaskReport {
     pub failures: Failures,
     /// Seconds since the start of the process, and the best so far in seconds, at every improvement.
     pub curve: Vec<(f64, f64)>,
+    /// For each point of the curve, the candidates of this task measured until then.
+    pub curve_trials: Vec<usize>,
+    /// The fastest of the strategy's first batch, in seconds, before anything of this task was measured; candidates near
+    /// the default schedule, which are measured with it, aside.
+    pub first_batch: Option<f64>,
 }
 
 /// Where the time of a run went, in seconds.

@@ -66,6 +66,10 @@ pub struct TaskRun<R: Runner> {
     pub failures: Failures,
     /// Seconds since the start, and the best so far.
     pub curve: Vec<(f64, f64)>,
+    /// Candidates measured at each point of the curve.
+    pub curve_trials: Vec<usize>,
+    /// The fastest of the first batch, once it is known.
+    pub first_batch: Option<f64>,
     /// Candidates near the default schedule, to be measured first.
     pub seeds: Vec<Candidate>,
     /// Batches in a row without improvement, measured or predicted.
@@ -113,6 +117,8 @@ impl<R: Runner> TaskRun<R> {
             resumed: self.resumed,
             failures: self.failures.clone(),
             curve: self.curve.clone(),
+            curve_trials: self.curve_trials.clone(),
+            first_batch: self.first_batch,
         }
     }
 

@@ -1,15 +1,16 @@
 //! The loop over tasks and batches.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use talweg_db::{Database, NewBest, NewRecord, Replace, RunId, RunInfo, TargetKey};
 use talweg_ir::Nest;
 use talweg_schedule::Trace;
+use talweg_search::Sample;
 use talweg_search::forecast::Forecast;
 use talweg_search::objective::{Network, Objective};
 use talweg_search::scheduler::{Next, Reason, Scheduler, TaskState};
-use talweg_search::{Sample, SharedModel};
 use talweg_space::Space;
 
 use crate::error::TuneError;
@@ -20,7 +21,7 @@ use crate::records::{DEFAULT, sample_of, task_key};
 use crate::report::{Failures, Phases, StopReason, TaskReport, TuneReport};
 use crate::runner::{Effort, Runner, Workers};
 use crate::seed::seeds;
-use crate::strategy::{Ingredients, ModelKind, StrategyKind, global_model};
+use crate::strategy::{Ingredients, Learner, StrategyKind, global_model};
 use crate::task::{Contender, DefaultSchedule, TaskRun, default_program, lower};
 
 /// Where events go.
@@ -56,6 +57,9 @@ impl<R: Runner> Tuner<R> {
         if specs.is_empty() {
             return Err(TuneError::NoTasks);
         }
+        if let Some(model) = options.model.filter(|model| !options.strategy.can_use(*model)) {
+            return Err(TuneError::NoSlope { model: model.name().into() });
+        }
         let db = match &options.db {
             Some(path) => Database::open(path)?,
             None => Database::open_in_memory()?,
@@ -90,12 +94,7 @@ impl<R: Runner> Tuner<R> {
             tool_version: env!("CARGO_PKG_VERSION").into(),
             environment: String::new(),
         })?;
-        let shared = match self.options.model {
-            Some(ModelKind::Mlp) => {
-                SharedModel::mlp(&self.options.target, self.options.threads, self.options.seed)
-            }
-            _ => SharedModel::ansor(self.options.seed),
-        };
+        let shared = Learner::of(&self.options);
         let begin = Instant::now();
         self.peak = self.runner.peak();
         let mut tasks = Vec::new();
@@ -220,18 +219,20 @@ impl<R: Runner> Tuner<R> {
         &mut self,
         at: usize,
         run: RunId,
-        shared: &SharedModel,
+        shared: &Learner,
         listener: Listener<'_>,
     ) -> Result<TaskRun<R>, TuneError> {
         let spec = self.specs[at].clone();
         let target = self.options.target.clone();
         let threads = self.options.threads as u32;
         let key = task_key(&spec.dag);
-        let space = std::sync::Arc::new(Space::of(&spec.dag, &target));
+        let whole = Space::of(&spec.dag, &target);
+        let space = Arc::new(if self.options.perfect_tiles { whole.perfect() } else { whole });
         let reference = |source| TuneError::Reference { task: spec.name.clone(), source };
         let (trace, nest) = default_program(&spec, &target)?;
         let data = self.runner.data_by(&spec.dag, &nest).map_err(reference)?;
         let default = self.measure_default(&spec, &data, (&trace, &nest), run)?;
+        let known_at = self.options.elapsed();
 
         let transfers = self.options.strategy == StrategyKind::AutoTvm && self.options.resume;
         let seed = self.options.seed.wrapping_add(at as u64);
@@ -245,11 +246,11 @@ impl<R: Runner> Tuner<R> {
             space: &space,
             target: &target,
             shared,
+            felix: &self.options.felix,
             global,
             task: at as u32,
             seed,
             batch: self.options.batch.max(1),
-            threads: self.options.threads,
         };
         let features = |source| TuneError::Features { task: spec.name.clone(), source };
         let search = ingredients.search().map_err(features)?;
@@ -267,6 +268,8 @@ impl<R: Runner> Tuner<R> {
             resumed: 0,
             failures: Failures::new(),
             curve: Vec::new(),
+            curve_trials: Vec::new(),
+            first_batch: None,
             seeds: Vec::new(),
             settled: 0,
             closed: None,
@@ -284,7 +287,11 @@ impl<R: Runner> Tuner<R> {
             task.seeds.retain(|seed| known.iter().all(|sample| sample.candidate != *seed));
         }
         self.store_default(&mut task)?;
-        task.curve.push((self.options.elapsed(), task.best_seconds()));
+        task.curve.push((known_at, task.default.contender.seconds));
+        if task.best_seconds() < task.default.contender.seconds {
+            task.curve.push((self.options.elapsed(), task.best_seconds()));
+        }
+        task.curve_trials = vec![0; task.curve.len()];
         listener(Event::TaskStarted {
             task: at,
             name: task.spec.name.clone(),

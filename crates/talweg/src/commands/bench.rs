@@ -1,20 +1,26 @@
-//! `talweg bench`: how long a model takes.
+//! `talweg bench`: how long a model takes, and how long searches take.
 
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use talweg_runtime::model::Session;
 
 use super::against::{self, AgainstArguments};
 use super::model::{CompileArguments, LockArguments, ModelArguments, inputs};
-use super::{Failure, print};
+use super::{Failure, bench_search, print};
 
 /// Arguments of `talweg bench`.
 #[derive(Args)]
-#[command(after_help = "Example: talweg bench resnet50.talweg --threads 2 --budget 5")]
+#[command(
+    after_help = "Example: talweg bench resnet50.talweg --threads 2 --budget 5",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     #[command(flatten)]
-    model: ModelArguments,
+    model: Option<ModelArguments>,
     #[command(flatten)]
     compile: CompileArguments,
     #[command(flatten)]
@@ -32,8 +38,19 @@ pub struct Arguments {
     json: bool,
 }
 
+#[derive(Subcommand)]
+enum Verb {
+    /// Compare searches: how long each takes to find programs as fast as another's.
+    Search(bench_search::Arguments),
+}
+
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let given = match (&arguments.verb, &arguments.model) {
+        (Some(Verb::Search(search)), _) => return bench_search::run(search),
+        (None, Some(model)) => model,
+        (None, None) => return Err(Failure::input("give a model to time, or `search` to compare searches")),
+    };
     if !(0.001..=3600.0).contains(&arguments.budget) {
         return Err(Failure::input(format!(
             "--budget {} is not possible; give a number of seconds from 0.001 to 3600",
@@ -41,9 +58,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         )));
     }
     let threads = arguments.compile.threads()?;
-    against::check(&arguments.against, &arguments.model)?;
+    against::check(&arguments.against, given)?;
     let start = Instant::now();
-    let model = arguments.model.load_locked(&arguments.compile, &arguments.lock)?;
+    let model = given.load_locked(&arguments.compile, &arguments.lock)?;
     let load = start.elapsed();
     let options = talweg_runtime::model::SessionOptions { threads, pin: arguments.pin };
     let mut session = Session::new(model, &options).map_err(Failure::work)?;
@@ -52,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if !arguments.against.against.is_empty() {
         let (rivals, budget) = (&arguments.against, arguments.budget);
-        return against::run(rivals, &arguments.model, &mut session, threads, budget, arguments.json);
+        return against::run(rivals, given, &mut session, threads, budget, arguments.json);
     }
     for (at, input) in inputs(&session, &[])?.iter().enumerate() {
         session.input_mut(at).copy_from_slice(input.bytes());

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use talweg_target::Target;
 
-use super::model::{CompileArguments, LockArguments, ModelArguments, compile_locked, jobs, winners};
+use super::model::{self, CompileArguments, LockArguments, ModelArguments, compile_locked, jobs, winners};
 use super::{Failure, print};
 
 /// Arguments of `talweg compile`.
@@ -55,12 +55,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(lock) = &lock {
         lock.check_target(&target).map_err(Failure::input)?;
     }
-    let network = arguments.model.network()?;
+    let mut network = arguments.model.network()?;
     let (artefact, tuned) = match &lock {
-        Some(lock) => (compile_locked(lock, &network)?, lock.tasks.iter().filter(|task| task.tuned).count()),
+        Some(lock) => {
+            (compile_locked(lock, &mut network)?, lock.tasks.iter().filter(|task| task.tuned).count())
+        }
         None => {
-            let winners = winners(&arguments.compile.db, &network, &target, threads)?;
-            (network.compile(&target, &winners, jobs()).map_err(Failure::work)?, winners.len())
+            let winners = winners(&arguments.compile.db, &mut network, &target, threads)?;
+            let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
+            (artefact, winners.count(&network.program))
         }
     };
     match arguments.emit {
@@ -93,6 +96,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         mib(artefact.arena_bound),
         target.isa.name(),
     );
+    if let Some(line) = model::algorithms(&network) {
+        text += &line;
+    }
     if tuned < tasks && lock.is_none() {
         text += &format!("to tune the rest: talweg tune {} --budget 5m\n", arguments.model.model.display());
     }

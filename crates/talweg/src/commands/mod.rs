@@ -2,6 +2,7 @@
 
 mod against;
 pub mod bench;
+mod bench_search;
 pub mod check;
 pub mod compile;
 pub mod dataset;

@@ -10,12 +10,13 @@ use clap::Args;
 use serde_json::{Value, json};
 use talweg::lock::Provenance;
 use talweg_ops::Spec;
-use talweg_target::Target;
+use talweg_target::{Isa, Target};
 use talweg_tuner::{
-    ModelKind, Objective, StrategyKind, TaskReport, TaskSpec, TuneError, TuneOptions, TuneReport, Tuner,
+    ModelKind, Objective, Simulated, SimulatedDevice, StrategyKind, TaskReport, TaskSpec, TuneError,
+    TuneOptions, TuneReport, Tuner, switches,
 };
 
-use super::model::Bindings;
+use super::model::{Bindings, winners};
 use super::progress::Progress;
 use super::tune_network::{self, Tuned, Tuning};
 use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operator_help, print, process_age};
@@ -42,9 +43,19 @@ pub struct Arguments {
     /// The search: ansor, autotvm, felix, evolutionary, annealing, genetic, random or grid.
     #[arg(long, default_value = "ansor", value_name = "NAME")]
     strategy: String,
-    /// The cost model instead of the strategy's own: trees, rank, mlp or random.
+    /// The cost model instead of the strategy's own: trees, rank, mlp, mlp-bootstrap (without the shipped checkpoint) or
+    /// random. Felix takes the networks only.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// Switch parts of felix off: fixed-width, no-rewrites, no-repair, no-neat, no-polish, no-descent; several with commas.
+    #[arg(long, value_name = "NAMES")]
+    felix: Option<String>,
+    /// Which tiles are searched: any, or perfect for those that divide their loops.
+    #[arg(long, default_value = "any", value_name = "any|perfect")]
+    tiles: String,
+    /// Measure on a simulated device in place of this machine: exact and the same everywhere. Nothing is stored.
+    #[arg(long, conflicts_with_all = ["db", "output"])]
+    simulated: bool,
     /// Time to use, from the start of the process: 90s, 5m, 1h. Without it and `--trials`, a minute.
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
@@ -86,8 +97,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut networks = Vec::new();
     for text in &arguments.specs {
         if is_model(text) {
-            let network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
-            networks.push(Tuning::add(network, &mut tasks)?);
+            let mut network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
+            winners(&arguments.db, &mut network, &options.target, threads)?;
+            networks.push(Tuning::add(network, &mut tasks, &options.target)?);
             continue;
         }
         let spec = Spec::parse(text).map_err(Failure::input)?;
@@ -98,6 +110,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Failure::input(format!("`{name}` is given twice; give every operator once")));
         }
         tasks.push(TaskSpec { name, dag, weight: 1.0, flops });
+    }
+    if arguments.simulated && !networks.is_empty() {
+        return Err(Failure::input("--simulated is for operators; give a model without it"));
     }
     if networks.is_empty() && !arguments.output.is_empty() {
         return Err(Failure::input("--output is for models; give an .onnx file with it"));
@@ -112,14 +127,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         strategy: options.strategy.name().into(),
     };
     let budget = options.budget;
-    let mut tuner = Tuner::new(options, tasks).map_err(classify)?;
-    let report = tuner.run(&mut |event| progress.show(&event));
+    let mut listen = |event| progress.show(&event);
+    // The tuner goes with its workers, which hold the tasks' arrays and compete for the cores.
+    let report = if arguments.simulated {
+        let device = SimulatedDevice::new(options.target.clone()).with_threads(threads);
+        Tuner::with_runner(options, tasks, Simulated { device }).and_then(|mut tuner| tuner.run(&mut listen))
+    } else {
+        Tuner::new(options, tasks).and_then(|mut tuner| tuner.run(&mut listen))
+    };
     let finishing = Instant::now();
     progress.clear();
     let mut report = report.map_err(classify)?;
-    // The workers hold the tasks' arrays and compete for the cores.
-    drop(tuner);
-    let tuned = tune_network::finish(networks, &report, &from, budget)?;
+    let tuned = tune_network::finish(networks, &report, &from, budget, &arguments.db)?;
     report.seconds += finishing.elapsed().as_secs_f64();
     if arguments.json {
         let mut object = object(&report, arguments, threads);
@@ -137,9 +156,10 @@ fn is_model(text: &str) -> bool {
     text.ends_with(".onnx") || (!text.contains(':') && std::path::Path::new(text).is_file())
 }
 
-/// A database that cannot be used is bad input; everything else failed in the work.
+/// A database or a model that cannot be used is bad input; everything else failed in the work.
 fn classify(error: TuneError) -> Failure {
-    if matches!(error, TuneError::Db(_)) { Failure::input(error) } else { Failure::work(error) }
+    let is_input = matches!(error, TuneError::Db(_) | TuneError::NoSlope { .. });
+    if is_input { Failure::input(error) } else { Failure::work(error) }
 }
 
 fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
@@ -148,13 +168,28 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
     let usual = if has_model { cores } else { 1 };
     let threads = arguments.threads.unwrap_or(usual);
     check_threads(threads)?;
-    let mut options = TuneOptions::new(Target::host());
+    let target = match arguments.simulated {
+        true => Target::generic(Isa::Avx512),
+        false => Target::host(),
+    };
+    let mut options = TuneOptions::new(target);
     let age = process_age();
     options.started = options.started.checked_sub(age).unwrap_or(options.started);
     options.strategy =
         arguments.strategy.parse::<StrategyKind>().map_err(|e| Failure::input(format!("--strategy: {e}")))?;
     let model = arguments.model.as_deref().map(str::parse::<ModelKind>).transpose();
     options.model = model.map_err(|e| Failure::input(format!("--model: {e}")))?;
+    if let Some(names) = &arguments.felix {
+        if options.strategy != StrategyKind::Felix {
+            return Err(Failure::input("--felix switches parts of felix off; add `--strategy felix`"));
+        }
+        switches::apply(&mut options.felix, names).map_err(|e| Failure::input(format!("--felix: {e}")))?;
+    }
+    options.perfect_tiles = match arguments.tiles.as_str() {
+        "any" => false,
+        "perfect" => true,
+        other => return Err(Failure::input(format!("--tiles {other}: give any or perfect"))),
+    };
     options.budget =
         match (&arguments.budget, arguments.trials) {
             (Some(text), _) => Some(parse_duration(text).ok_or_else(|| {
@@ -191,7 +226,7 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
     options.trials = arguments.trials;
     options.threads = threads;
     options.seed = arguments.seed;
-    options.db = Some(arguments.db.clone());
+    options.db = (!arguments.simulated).then(|| arguments.db.clone());
     options.resume = !arguments.fresh;
     options.batch = arguments.batch;
     options.command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
@@ -227,6 +262,8 @@ fn task_object(task: &TaskReport) -> Value {
         "default_won": task.default_won,
         "failures": failures,
         "curve": task.curve.iter().map(|(at, best)| [*at, best * 1e6]).collect::<Vec<_>>(),
+        "curve_trials": task.curve_trials,
+        "first_batch_us": task.first_batch.map(|seconds| seconds * 1e6),
     })
 }
 
@@ -321,13 +358,13 @@ fn readable(report: &TuneReport, arguments: &Arguments) -> String {
         p.prepare, p.search, p.build, p.measure, p.store, p.finals
     );
     out += &format!(
-        "{}: {} trials in {:.1} s ({:.1} a second), ended by {}; stored in {}\n",
+        "{}: {} trials in {:.1} s ({:.1} a second), ended by {}{}\n",
         report.strategy,
         report.trials,
         report.seconds,
         report.trials as f64 / report.seconds.max(1e-9),
         report.reason,
-        arguments.db.display()
+        if arguments.simulated { String::new() } else { format!("; stored in {}", arguments.db.display()) }
     );
     out
 }

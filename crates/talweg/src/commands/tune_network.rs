@@ -1,5 +1,6 @@
 //! The part of `talweg tune` that is about whole networks: their tasks before the search, their artefacts after it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,9 +8,11 @@ use serde_json::{Value, json};
 use talweg::lock::{Lock, Provenance};
 use talweg::network::Network;
 use talweg::network_tuning::{Baseline, Settled, Settling, settle};
+use talweg_graph::Task;
+use talweg_target::Target;
 use talweg_tuner::{StopReason, TaskSpec, TuneOptions, TuneReport};
 
-use super::model::jobs;
+use super::model::{jobs, winners};
 use super::{Failure, check_memory};
 
 /// The share of the budget for comparing a network's artefacts, and its bounds.
@@ -17,13 +20,15 @@ const COMPARING: f64 = 0.04;
 const COMPARING_LEAST: Duration = Duration::from_secs(1);
 const COMPARING_MOST: Duration = Duration::from_secs(12);
 /// Artefacts that are compiled after the search, at most, in units of the first compilation, with some reserve.
-const COMPILATIONS: f64 = 2.5;
+const COMPILATIONS: f64 = 3.5;
+/// How much a task counts that another algorithm is expected to beat.
+const CONTENDER: f64 = 0.3;
 
 /// A network on its way through tuning.
 pub struct Tuning {
     network: Network,
-    /// For every task of the network, its position among all tasks.
-    tasks: Vec<usize>,
+    /// The positions, among all tasks, of the network's own and of those of other algorithms, by their texts.
+    positions: BTreeMap<String, usize>,
     /// Where the artefact goes.
     output: PathBuf,
     baseline: Option<Baseline>,
@@ -38,24 +43,42 @@ pub struct Tuned {
 }
 
 impl Tuning {
-    /// Adds a network's tasks; those that several networks share count for all of them.
-    pub fn add(network: Network, tasks: &mut Vec<TaskSpec>) -> Result<Tuning, Failure> {
-        let mut positions = Vec::new();
-        for (at, task) in network.program.tasks.iter().enumerate() {
-            if let Some(known) = tasks.iter().position(|known| known.dag == task.dag) {
-                tasks[known].weight += task.uses as f64;
-                positions.push(known);
+    /// Adds a network's tasks, and those of other algorithms that may be faster; those that several networks share count
+    /// for all of them.
+    pub fn add(network: Network, tasks: &mut Vec<TaskSpec>, target: &Target) -> Result<Tuning, Failure> {
+        let mut positions = BTreeMap::new();
+        let own = network.program.tasks.iter().enumerate();
+        let own = own.map(|(at, task)| (task.clone(), network.nodes_of(at), 1.0));
+        let others = network.contenders(target).into_iter().map(|(task, nodes)| (task, nodes, CONTENDER));
+        for (task, nodes, share) in own.chain(others) {
+            let weight = task.uses as f64 * share;
+            let known = tasks.iter().position(|known| known.dag == task.dag);
+            positions.insert(task.text.clone(), known.unwrap_or(tasks.len()));
+            if let Some(known) = known {
+                tasks[known].weight += weight;
                 continue;
             }
             check_memory(&task.dag).map_err(Failure::input)?;
-            let nodes = network.nodes_of(at);
             let name = format!("{}:{}", task.dag.name, nodes.first().map_or("", String::as_str));
             let flops = task.dag.arithmetic();
-            positions.push(tasks.len());
-            tasks.push(TaskSpec { name, dag: task.dag.clone(), weight: task.uses as f64, flops });
+            tasks.push(TaskSpec { name, dag: task.dag, weight, flops });
         }
         let output = PathBuf::from(format!("{}.talweg", network.program.graph.name));
-        Ok(Tuning { network, tasks: positions, output, baseline: None })
+        Ok(Tuning { network, positions, output, baseline: None })
+    }
+
+    /// Chooses the algorithms by what was measured. Where that changes them, the default to compare with changes too.
+    fn choose(&mut self, from: &Provenance, db: &Path) -> Result<(), Failure> {
+        let texts = |network: &Network| -> Vec<String> {
+            network.program.tasks.iter().map(|task| task.text.clone()).collect()
+        };
+        let before = texts(&self.network);
+        winners(db, &mut self.network, &from.target, from.threads)?;
+        if texts(&self.network) != before {
+            let baseline = Baseline::build(&self.network, &from.target, jobs()).map_err(Failure::work)?;
+            self.baseline = Some(baseline);
+        }
+        Ok(())
     }
 }
 
@@ -118,13 +141,17 @@ pub fn finish(
     report: &TuneReport,
     from: &Provenance,
     budget: Option<Duration>,
+    db: &Path,
 ) -> Result<Vec<Tuned>, Failure> {
     let compare = (report.reason != StopReason::Interrupted).then(|| comparing(budget));
     let settling = Settling { from: from.clone(), jobs: jobs(), compare };
     let mut out = Vec::new();
-    for Tuning { network, tasks, output, baseline } in networks {
+    for mut tuning in networks {
+        tuning.choose(from, db)?;
+        let Tuning { network, positions, output, baseline } = tuning;
         let Some(baseline) = baseline else { continue };
-        let reports: Vec<_> = tasks.iter().map(|at| report.tasks.get(*at)).collect();
+        let place = |task: &Task| positions.get(&task.text).and_then(|at| report.tasks.get(*at));
+        let reports: Vec<_> = network.program.tasks.iter().map(place).collect();
         let settled = settle(&network, baseline, &reports, &settling).map_err(Failure::work)?;
         settled.artefact.write(&output).map_err(Failure::input)?;
         let lock = Lock::beside(&output);
