@@ -23,7 +23,7 @@ fn median(times: &mut [f64]) -> f64 {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let repeats = std::env::args().nth(1).map_or(Ok(20), |a| a.parse())?.max(1);
+    let repeats: usize = std::env::args().nth(1).map_or(Ok(20), |a| a.parse())?;
     let target = Target::host();
     let mut nests = Vec::new();
     for (spec, kept) in KERNELS {
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             nests.push((format!("{kept} {label}"), operator.nest, Vec::new()));
         }
     }
-    for _ in 0..repeats {
+    for _ in 0..repeats.max(1) {
         for (_, nest, times) in &mut nests {
             let compiled = talweg_codegen::compile(nest, &target, &talweg_codegen::Options::default())?;
             times.push(compiled.compile_seconds * 1e3);
