@@ -145,3 +145,9 @@ fn produce<R>(
     };
     Ok((out, meta))
 }
+
+/// The version of LLVM that compiles, for example `19.1.7`: the same program with another version is other code.
+pub fn llvm_version() -> String {
+    let (major, minor, patch) = inkwell::support::get_llvm_version();
+    format!("{major}.{minor}.{patch}")
+}

@@ -92,6 +92,37 @@ pub fn evaluate(programs: &Programs, mlp: &Mlp, each: u64, trees: &Params) -> Re
     Ok(rows)
 }
 
+/// A program's speed, as measured and as the network has it, over the best of its task.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// As measured.
+    pub measured: f64,
+    /// As predicted: scores say how programs of a task compare, so their mean is that of the measured logarithms.
+    pub predicted: f64,
+}
+
+/// What a network predicts for the programs of the operators held out, one in `each`; failures are left out.
+pub fn predictions(programs: &Programs, mlp: &Mlp, each: u64) -> Result<Vec<Prediction>, DatasetError> {
+    let kept: BTreeSet<u64> = programs.held_out(each).into_iter().collect();
+    let unseen = programs.only(&|info| kept.contains(&info.operator))?;
+    let samples = unseen.samples();
+    let scores = mlp.predict(&samples.programs)?;
+    let tasks: BTreeSet<u32> = samples.tasks.iter().copied().collect();
+    let mut out = Vec::new();
+    for task in tasks {
+        let of_task = (0..scores.len()).filter(|p| samples.tasks[*p] == task && samples.labels[*p] > 0.0);
+        let pairs: Vec<(f64, f64)> =
+            of_task.map(|p| (f64::from(samples.labels[p]).ln(), f64::from(scores[p]))).collect();
+        let count = pairs.len().max(1) as f64;
+        let shift = pairs.iter().map(|(measured, score)| measured - score).sum::<f64>() / count;
+        out.extend(pairs.iter().map(|(measured, score)| Prediction {
+            measured: measured.exp(),
+            predicted: (score + shift).exp(),
+        }));
+    }
+    Ok(out)
+}
+
 /// The report as a table in Markdown.
 pub fn table(rows: &[Row]) -> String {
     let mut out = String::from(

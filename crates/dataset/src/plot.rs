@@ -1,75 +1,61 @@
-//! The report of [`crate::evaluate`](mod@crate::evaluate) as a picture.
+//! The report of [`crate::evaluate`](mod@crate::evaluate) as a figure.
 
-use crate::evaluate::{Quality, Row};
+use talweg_plot::{Axis, Figure, Mark, Panel, Scale, Series, colour};
 
-const BAR: usize = 9;
-const GAP: usize = 10;
-const WIDTH: usize = 300;
-const LABELS: usize = 150;
-const TOP: usize = 58;
-const COLOURS: [(&str, &str); 3] = [("network", "#2563a8"), ("trees", "#e08a2c"), ("random", "#b5b5b5")];
+use crate::evaluate::{Prediction, Quality, Row};
 
-/// What is drawn of a quality: its title, its value.
-type Panel = (&'static str, fn(&Quality) -> f64);
+/// Names in the legend, in the order of their colours.
+const MODELS: [&str; 3] = ["network", "trees", "random"];
+const COLOURS: [&str; 3] = ["#0072b2", "#e69f00", "#b5b5b5"];
+/// Programs that are drawn as dots, at most: evenly many of all.
+const DOTS: usize = 1500;
+/// Slower programs are drawn at this share of their task's best speed.
+const SLOWEST: f64 = 0.02;
 
-const PANELS: [Panel; 3] = [
-    ("clear pairs in the right order", |q| q.clear_pairs),
-    ("top-1 regret (less is better)", |q| q.top_1),
-    ("top-5 regret (less is better)", |q| q.top_5),
+/// What is drawn of a quality: its title, its axis, its value.
+type Bars = (&'static str, &'static str, fn(&Quality) -> f64);
+
+const BARS: [Bars; 3] = [
+    ("pairs in the right order", "share of clear pairs", |q| q.clear_pairs),
+    ("top-1 regret (less is better)", "share of speed lost", |q| q.top_1),
+    ("top-5 regret (less is better)", "share of speed lost", |q| q.top_5),
 ];
 
-/// Bars for every family: the network, trees and chance beside one another. SVG.
-pub fn svg(rows: &[Row]) -> String {
-    let group = COLOURS.len() * BAR + GAP;
-    let (width, height) = (LABELS + PANELS.len() * (WIDTH + 30) + 20, TOP + rows.len() * group + 40);
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
-    );
-    for (at, (name, colour)) in COLOURS.iter().enumerate() {
-        let x = LABELS + at * 100;
-        out += &format!(
-            "<rect x=\"{x}\" y=\"10\" width=\"12\" height=\"12\" fill=\"{colour}\"/><text x=\"{}\" y=\"20\">{name}</text>\n",
-            x + 18
-        );
-    }
-    let bottom = TOP + rows.len() * group;
-    for (at, row) in rows.iter().enumerate() {
-        let y = TOP + at * group + group / 2 + 2;
-        out += &format!(
-            "<text x=\"{}\" y=\"{y}\" text-anchor=\"end\">{} ({})</text>\n",
-            LABELS - 8,
-            escape(&row.name),
-            row.tasks
-        );
-    }
-    for (panel, (title, value)) in PANELS.iter().enumerate() {
-        let left = LABELS + panel * (WIDTH + 30);
-        out += &format!("<text x=\"{left}\" y=\"{}\" font-weight=\"bold\">{title}</text>\n", TOP - 12);
-        for tick in 0..=4 {
-            let x = left + tick * WIDTH / 4;
-            out += &format!(
-                "<line x1=\"{x}\" x2=\"{x}\" y1=\"{TOP}\" y2=\"{bottom}\" stroke=\"#dddddd\"/><text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                bottom + 16,
-                tick as f64 / 4.0
-            );
+/// Predicted against measured speeds, then bars for every family: the network, trees and chance beside one another.
+pub fn figure(rows: &[Row], predictions: &[Prediction]) -> Figure {
+    let names: Vec<String> = rows.iter().map(|row| format!("{} ({})", row.name, row.tasks)).collect();
+    let mut panels = vec![scatter(predictions)];
+    for (title, label, value) in BARS {
+        let most = rows.iter().flat_map(|r| [&r.network, &r.trees, &r.random]).map(value).fold(0.1, f64::max);
+        let x = Axis::new(label, Scale::Linear, 0.0, ((most * 10.0).ceil() / 10.0).min(1.0));
+        let mut panel = Panel::with_rows(title, x, names.clone());
+        for (at, colour) in COLOURS.into_iter().enumerate() {
+            let quality = |row: &Row| value([&row.network, &row.trees, &row.random][at]);
+            let points = rows.iter().enumerate().map(|(place, row)| (quality(row), place as f64)).collect();
+            panel.series.push(Series { colour, mark: Mark::Bars, points });
         }
-        for (at, row) in rows.iter().enumerate() {
-            for (bar, quality) in [&row.network, &row.trees, &row.random].into_iter().enumerate() {
-                let y = TOP + at * group + bar * BAR + GAP / 2;
-                let length = value(quality).clamp(0.0, 1.0) * WIDTH as f64;
-                out += &format!(
-                    "<rect x=\"{left}\" y=\"{y}\" width=\"{length:.1}\" height=\"{}\" fill=\"{}\"/>\n",
-                    BAR - 1,
-                    COLOURS[bar].1
-                );
-            }
-        }
+        panels.push(panel);
     }
-    out + "</svg>\n"
+    Figure {
+        title: "The cost model on operators it has not seen".into(),
+        subtitle: "families with their numbers of tasks; dots are programs, speeds relative to the best of their task".into(),
+        legend: MODELS.iter().map(|name| name.to_string()).zip(COLOURS).collect(),
+        panels,
+        columns: 2,
+        panel_size: (470.0, 420.0),
+    }
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
+/// A dot for each program; on the diagonal the network is right.
+fn scatter(predictions: &[Prediction]) -> Panel {
+    let axis = |label| Axis::new(label, Scale::Log, SLOWEST, 1.5);
+    let mut panel = Panel::new("predicted against measured speed", axis("measured"), axis("predicted"));
+    let every = predictions.len().div_ceil(DOTS).max(1);
+    let dots = predictions.iter().step_by(every).map(|p| (p.measured, p.predicted)).collect();
+    panel.series.push(Series { colour: COLOURS[0], mark: Mark::Dots(1.6, 0.35), points: dots });
+    let diagonal = vec![(SLOWEST, SLOWEST), (1.5, 1.5)];
+    panel.series.push(Series { colour: colour(6), mark: Mark::Line(1.0, 0.8), points: diagonal });
+    panel
 }
 
 #[cfg(test)]
@@ -77,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_has_its_bars() {
+    fn every_row_has_its_bars_and_every_program_its_dot() {
         let quality = Quality { pairs: 0.7, clear_pairs: 0.75, top_1: 0.2, top_5: 0.1 };
         let row = Row {
             name: "a<b".into(),
@@ -87,9 +73,13 @@ mod tests {
             trees: quality,
             random: quality,
         };
-        let text = svg(&[row.clone(), row]);
-        assert!(text.starts_with("<svg") && text.ends_with("</svg>\n"));
-        assert_eq!(text.matches("width=\"225.0\"").count(), 6);
-        assert!(text.contains("a&lt;b (1)"));
+        let prediction = Prediction { measured: 0.5, predicted: 0.4 };
+        let figure = figure(&[row.clone(), row], &[prediction; 7]);
+        assert_eq!(figure.panels[0].series[0].points, [(0.5, 0.4); 7]);
+        let bars: usize = figure.panels[1..].iter().flat_map(|p| &p.series).map(|s| s.points.len()).sum();
+        assert_eq!(bars, 3 * 3 * 2);
+        assert!(figure.svg().contains("a&lt;b (1)"));
+        let many = super::figure(&[], &vec![prediction; 4000]);
+        assert!((1000..=DOTS).contains(&many.panels[0].series[0].points.len()));
     }
 }

@@ -64,6 +64,9 @@ pub trait Planner {
     /// Plans the next round; nothing when the domain is exhausted.
     fn plan(&mut self);
 
+    /// Called when samples were told: what it can learn from them at once.
+    fn told(&mut self) {}
+
     /// What it expects of candidates, as [`Strategy::predict`] says.
     fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
         let _ = candidates;
@@ -87,6 +90,7 @@ impl<P: Planner> Strategy for P {
 
     fn tell(&mut self, samples: &[Sample]) {
         self.rounds().history.tell(samples);
+        self.told();
     }
 
     fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {

@@ -84,12 +84,19 @@ pub struct Constraint {
     pub lhs: Expr,
     /// Its limit.
     pub rhs: Expr,
+    /// Whether it has a slope that descent can follow; whether a tile divides its loop has none.
+    pub has_slope: bool,
 }
 
 impl Constraint {
     /// `lhs <= rhs`.
     pub fn new(name: impl Into<String>, lhs: impl Into<Expr>, rhs: impl Into<Expr>) -> Constraint {
-        Constraint { name: name.into(), lhs: lhs.into(), rhs: rhs.into() }
+        Constraint { name: name.into(), lhs: lhs.into(), rhs: rhs.into(), has_slope: true }
+    }
+
+    /// `lhs <= rhs`, of which nothing is known between whole values.
+    pub fn without_slope(name: impl Into<String>, lhs: impl Into<Expr>, rhs: impl Into<Expr>) -> Constraint {
+        Constraint { has_slope: false, ..Constraint::new(name, lhs, rhs) }
     }
 
     /// How much the limit is exceeded, as a ratio minus one; at most 0 when it holds, infinite when a side has no value.

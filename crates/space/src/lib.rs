@@ -9,6 +9,7 @@
 //! | [`index`] | candidates as mixed-radix numbers |
 //! | [`candidate`] | sketch and knob values, as text too |
 //! | [`sample`] | random candidates, repair, the size of a space |
+//! | [`perfect`] | the part of a space whose tiles divide their loops |
 //! | [`vary`] | mutation and crossover |
 //! | [`relax`] | knobs as real variables, and rounding back |
 //! | `formula` | constraints compiled for fast checks |
@@ -26,6 +27,7 @@ pub mod error;
 mod formula;
 pub mod index;
 pub mod knob;
+pub mod perfect;
 pub mod relax;
 pub mod rng;
 pub mod rules;

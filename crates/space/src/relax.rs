@@ -69,9 +69,10 @@ impl<'a> Relaxation<'a> {
         out
     }
 
-    /// The constraints, as pairs of which the first is at most the second.
+    /// The constraints that have a slope, as pairs of which the first is at most the second.
     pub fn constraints(&self) -> Vec<(Expr, Expr)> {
-        self.sketch.constraints.iter().map(|c| (c.lhs.clone(), c.rhs.clone())).collect()
+        let followed = self.sketch.constraints.iter().filter(|c| c.has_slope);
+        followed.map(|c| (c.lhs.clone(), c.rhs.clone())).collect()
     }
 
     /// The variables of a candidate.
@@ -90,6 +91,19 @@ impl<'a> Relaxation<'a> {
 
     /// A legal candidate near a point.
     pub fn round(&self, sketch: usize, point: &[f64], rounding: Rounding) -> Candidate {
+        Candidate { sketch, values: self.sketch.round(&self.wanted(point, rounding)) }
+    }
+
+    /// Like [`Relaxation::round`] without repair: nothing where the rounded values are illegal.
+    pub fn round_or_reject(&self, sketch: usize, point: &[f64], rounding: Rounding) -> Option<Candidate> {
+        let wanted = self.wanted(point, rounding);
+        let values: Vec<i64> =
+            self.sketch.knobs.iter().zip(&wanted).map(|(k, w)| k.domain[k.nearest(*w)]).collect();
+        self.sketch.satisfies(&values).then_some(Candidate { sketch, values })
+    }
+
+    /// The values of a point, neat ones if asked for.
+    fn wanted(&self, point: &[f64], rounding: Rounding) -> Vec<f64> {
         let mut wanted: Vec<f64> = point.iter().map(|x| x.exp()).collect();
         if rounding == Rounding::Neat {
             // Inner levels first: what they leave is what outer ones tile.
@@ -101,7 +115,7 @@ impl<'a> Relaxation<'a> {
                 }
             }
         }
-        Candidate { sketch, values: self.sketch.round(&wanted) }
+        wanted
     }
 
     /// The value near `wanted[knob]` that pads its loop least.

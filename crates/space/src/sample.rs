@@ -84,6 +84,7 @@ impl Sketch {
         };
         let mut values = value(&place);
         let mut excess = self.excess(&values);
+        let mut order: Vec<usize> = (0..place.len()).collect();
         while excess > 0.0 {
             // The step down that helps most for the change it makes.
             let mut best: Option<(f64, usize, usize)> = None;
@@ -103,7 +104,11 @@ impl Sketch {
             }
             match best {
                 Some((g, k, to)) if g > 0.0 => place[k] = to,
-                _ => place = vec![0; place.len()],
+                // No single step helps: all over again from the smallest, inner levels first.
+                _ => {
+                    place = vec![0; place.len()];
+                    order.sort_by_key(|k| self.inside[*k].len());
+                }
             }
             values = value(&place);
             excess = self.excess(&values);
@@ -111,7 +116,7 @@ impl Sketch {
                 break;
             }
         }
-        for k in 0..place.len() {
+        for k in order {
             for to in (place[k] + 1..=at[k]).rev() {
                 let before = values[k];
                 values[k] = self.knobs[k].domain[to];

@@ -61,13 +61,6 @@ impl Sketch {
         let is_open =
             |c: &Constraint| [&c.lhs, &c.rhs].iter().any(|e| e.symbols().iter().any(Symbol::is_knob));
         constraints.retain(|c| is_open(c) || !c.holds(&|_| None));
-        let limits = knobs
-            .iter()
-            .map(|k| {
-                let about = |c: &Constraint| c.lhs.mentions(&k.symbol) || c.rhs.mentions(&k.symbol);
-                (0..constraints.len()).filter(|c| about(&constraints[*c])).collect()
-            })
-            .collect();
         let mut nodes: Vec<Node> = Vec::new();
         for (at, k) in knobs.iter().enumerate() {
             match nodes.iter_mut().find(|n| n.stage == k.role.stage()) {
@@ -76,11 +69,32 @@ impl Sketch {
             }
         }
         let symbols: Vec<Symbol> = knobs.iter().map(|k| k.symbol.clone()).collect();
-        let checks = constraints.iter().map(|c| Check::new(c, &symbols)).collect();
         let inside = (0..knobs.len()).map(|at| levels_inside(&knobs, at)).collect();
         let trace = schedule.trace().clone();
-        let sketch = Sketch { name, trace, nest, knobs, constraints, nodes, limits, inside, checks, symbols };
+        let (limits, checks) = (Vec::new(), Vec::new());
+        let mut sketch =
+            Sketch { name, trace, nest, knobs, constraints, nodes, limits, inside, checks, symbols };
+        sketch.compile_constraints();
         sketch.satisfies(&sketch.smallest()).then_some(sketch)
+    }
+
+    /// Adds constraints, those the smallest values of all knobs satisfy: these must stay legal.
+    pub(crate) fn restrict(&mut self, constraints: Vec<Constraint>) {
+        let smallest = self.smallest();
+        let is_possible = |c: &Constraint| c.holds(&self.lookup(&smallest));
+        let possible: Vec<Constraint> = constraints.into_iter().filter(is_possible).collect();
+        self.constraints.extend(possible);
+        self.compile_constraints();
+    }
+
+    /// Makes what checks of constraints need.
+    fn compile_constraints(&mut self) {
+        let about = |k: &Knob, c: &Constraint| c.lhs.mentions(&k.symbol) || c.rhs.mentions(&k.symbol);
+        let constraints = &self.constraints;
+        let limits =
+            |k: &Knob| (0..constraints.len()).filter(|c| about(k, &constraints[*c])).collect::<Vec<usize>>();
+        self.limits = self.knobs.iter().map(limits).collect();
+        self.checks = constraints.iter().map(|c| Check::new(c, &self.symbols)).collect();
     }
 
     /// The smallest value of every knob, which is always legal.

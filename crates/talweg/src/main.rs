@@ -28,7 +28,7 @@ enum Command {
     Compile(commands::compile::Arguments),
     /// Run a model on given inputs.
     Run(commands::run::Arguments),
-    /// Time a model.
+    /// Time a model, or compare searches.
     Bench(commands::bench::Arguments),
     /// Compare a compiled model with the reference meaning of its operators, or with ONNX Runtime.
     Verify(commands::verify::Arguments),

@@ -89,6 +89,8 @@ fn a_small_dataset_is_collected_learnt_and_judged() {
     let judged = succeeds(&["evaluate", "--db", &db, "--checkpoint", &out, "--plot", &plot]);
     assert!(judged.contains("made by `talweg dataset train") && judged.contains("| all |"), "{judged}");
     assert!(std::fs::read_to_string(&plot).expect("a plot").starts_with("<svg"));
+    let picture = std::fs::read(path(dir.path(), "p.png")).expect("a picture");
+    assert!(picture.starts_with(b"\x89PNG"));
     succeeds(&train);
     assert_eq!(std::fs::read(&out).expect("a checkpoint"), bytes, "the same command gives the same file");
 }

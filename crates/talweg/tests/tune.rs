@@ -105,10 +105,16 @@ fn bad_input_is_refused() {
     let no_db = dir.path().join("no.db");
     let file = dir.path().join("text");
     std::fs::write(&file, "this is no database, but long enough to be looked at").expect("a file");
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 19] = [
         (&["tune", "matmull:m=4"], "did you mean `matmul`"),
         (&["tune", TINY, "--strategy", "tabu"], "ansor, autotvm"),
         (&["tune", TINY, "--model", "xgb"], "trees, rank"),
+        (&["tune", TINY, "--strategy", "felix", "--model", "trees"], "mlp-bootstrap"),
+        (&["tune", TINY, "--strategy", "felix", "--model", "random"], "slope"),
+        (&["tune", TINY, "--strategy", "felix", "--felix", "no-luck"], "no-repair"),
+        (&["tune", TINY, "--felix", "no-repair"], "--strategy felix"),
+        (&["tune", TINY, "--tiles", "round"], "any or perfect"),
+        (&["tune", TINY, "--simulated", "--db", "some.db"], "cannot be used with"),
         (&["tune", TINY, "--budget", "5x"], "such as 90s"),
         (&["tune", TINY, "--threads", "0"], "--threads 0"),
         (&["tune", TINY, "--trials", "0"], "at least 1"),

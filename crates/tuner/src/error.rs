@@ -14,6 +14,14 @@ pub enum TuneError {
     /// There is nothing to tune.
     #[error("there is no task to tune; give at least one")]
     NoTasks,
+    /// The strategy descends, and the model has no slope.
+    #[error(
+        "felix follows the slope of its model, and `{model}` has none; give mlp or mlp-bootstrap, or another strategy"
+    )]
+    NoSlope {
+        /// The model.
+        model: String,
+    },
     /// The reference outputs cannot be computed.
     #[error("{task}: {source}")]
     Reference {

@@ -19,7 +19,9 @@
 //! | [`runner`] | where candidates run: worker processes, or a simulated device |
 //! | [`records`] | candidates and failures as database records, and back |
 //! | [`strategy`] | strategies and models by name; transfer from other tasks |
+//! | [`switches`] | settings of felix by name, for comparisons |
 //! | [`reference`](mod@reference) | inputs, reference outputs and the accepted error |
+//! | [`slice`] | a part of a DAG, for checking without computing all of it |
 //! | [`error`] | why tuning cannot go on |
 
 pub mod error;
@@ -32,7 +34,9 @@ pub mod report;
 mod round;
 pub mod runner;
 pub mod seed;
+pub mod slice;
 pub mod strategy;
+pub mod switches;
 pub mod task;
 pub mod tuner;
 
@@ -43,4 +47,5 @@ pub use report::{FailureGroup, Phases, StopReason, TaskReport, TuneReport};
 pub use runner::{Runner, Simulated, Workers};
 pub use strategy::{ModelKind, StrategyKind};
 pub use talweg_search::objective::Objective;
+pub use talweg_search::{FelixParams, SimulatedDevice};
 pub use tuner::Tuner;

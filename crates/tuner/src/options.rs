@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use talweg_ir::Dag;
+use talweg_search::FelixParams;
 use talweg_search::objective::Objective;
 use talweg_target::Target;
 
@@ -34,6 +35,10 @@ pub struct TuneOptions {
     pub strategy: StrategyKind,
     /// Which cost model guides it; the strategy's own if not given.
     pub model: Option<ModelKind>,
+    /// Settings of descent, for [`StrategyKind::Felix`]; a round has the size of a batch whatever they say.
+    pub felix: FelixParams,
+    /// Whether only candidates are searched whose tiles divide their loops.
+    pub perfect_tiles: bool,
     /// Time to use, counted from [`TuneOptions::started`].
     pub budget: Option<Duration>,
     /// Candidates to measure in this run, over all tasks.
@@ -66,6 +71,13 @@ pub struct TuneOptions {
     pub patience: usize,
     /// How many candidates near the default schedule the first batch begins with; random and grid search do without.
     pub seeds: usize,
+    /// The run ends when all tasks together are expected to gain less than this share of their time: see
+    /// [`Forecast`](talweg_search::forecast::Forecast). Zero: it never ends for that.
+    pub least_gain: f64,
+    /// Time to leave of the budget for what the caller does afterwards.
+    pub reserve: Duration,
+    /// Whether constants are read from beyond the second-level cache, as the weights of a network are.
+    pub cold_weights: bool,
     /// When the process started: zero of the curve and of the budget.
     pub started: Instant,
     /// Ends the run with the best so far once it is set.
@@ -81,6 +93,8 @@ impl TuneOptions {
             target,
             strategy: StrategyKind::Ansor,
             model: None,
+            felix: FelixParams::default(),
+            perfect_tiles: false,
             budget: Some(Duration::from_secs(60)),
             trials: None,
             threads: 1,
@@ -97,6 +111,9 @@ impl TuneOptions {
             failures: 32,
             patience: 20,
             seeds: 3,
+            least_gain: 0.0,
+            reserve: Duration::ZERO,
+            cold_weights: false,
             started: Instant::now(),
             stop: Arc::default(),
             command: String::new(),

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use talweg_db::{Failure, NewRecord, Replace, RunId, TargetKey, TaskKey};
-use talweg_search::{Candidate, Outcome, Sample, SharedModel};
+use talweg_search::{Candidate, Outcome, Sample};
 use talweg_space::Space;
 
 use crate::error::TuneError;
@@ -14,6 +14,7 @@ use crate::options::TuneOptions;
 use crate::records::trace_text;
 use crate::report::{Failures, StopReason};
 use crate::runner::{Effort, LOST, Observer, Runner, Timing};
+use crate::strategy::Learner;
 use crate::task::{Contender, Measured, TaskRun, count_failure};
 use crate::tuner::{Listener, Tuner};
 
@@ -42,6 +43,8 @@ impl<R: Runner> Tuner<R> {
         // Seeds come on top of the strategy's batch, so that its rounds and the batches stay in step.
         let mut batch = std::mem::take(&mut task.seeds);
         batch.truncate(left);
+        let is_first = task.trials == 0 && task.resumed == 0;
+        let seeds = batch.clone();
         let asked = task.search.strategy.ask(self.options.batch.max(1).min(left - batch.len()));
         // A seed that is asked for as well is measured once.
         batch.retain(|seed| !asked.contains(seed));
@@ -51,7 +54,7 @@ impl<R: Runner> Tuner<R> {
         let seconds = begin.elapsed().as_secs_f64();
         self.phases.search += seconds;
         listener(Event::Asked { task: at, count: batch.len(), predicted, seconds });
-        if let Some(error) = task.search.model.as_ref().and_then(SharedModel::error) {
+        if let Some(error) = task.search.model.as_ref().and_then(Learner::error) {
             listener(Event::ModelFailed { task: at, text: error.to_string() });
         }
         if batch.is_empty() {
@@ -60,6 +63,10 @@ impl<R: Runner> Tuner<R> {
         }
         let before = task.best_seconds();
         let (measured, champion) = self.measure(at, task, &batch, scores.as_deref(), run, listener);
+        if is_first {
+            let own = measured.iter().filter(|m| !seeds.contains(&m.candidate));
+            task.first_batch = own.filter_map(|m| m.seconds).reduce(f64::min);
+        }
         self.store(at, task, &measured, champion, listener)?;
         let sample =
             |m: Measured| Sample::new(m.candidate, m.seconds.map_or(Outcome::Failed, Outcome::Seconds));
@@ -100,7 +107,7 @@ impl<R: Runner> Tuner<R> {
     ) -> (Vec<Measured>, Option<(usize, R::Kernel)>) {
         let best = task.best_seconds();
         let reserve = self.reserve();
-        let TaskRun { space, key, data, failures, curve, trials, successes, .. } = task;
+        let TaskRun { space, key, data, failures, curve, curve_trials, trials, successes, .. } = task;
         let space: &Space = space;
         let mut bench = Bench {
             at,
@@ -108,6 +115,7 @@ impl<R: Runner> Tuner<R> {
             key,
             failures,
             curve,
+            curve_trials,
             task_trials: trials,
             successes,
             batch,
@@ -188,6 +196,7 @@ struct Bench<'a, 'l, K> {
     key: &'a TaskKey,
     failures: &'a mut Failures,
     curve: &'a mut Vec<(f64, f64)>,
+    curve_trials: &'a mut Vec<usize>,
     task_trials: &'a mut usize,
     successes: &'a mut usize,
     batch: &'a [Candidate],
@@ -227,7 +236,8 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
             return None;
         }
         let slower_than = Some(self.best * self.options.slow_factor);
-        Some(Effort { budget: self.options.sampling_budget, slower_than, rival: Some(self.best) })
+        let budget = self.options.sampling_budget;
+        Some(Effort { budget, patience: budget / 4, slower_than, rival: Some(self.best) })
     }
 
     fn finished(&mut self, at: usize, compile_seconds: f64, outcome: Result<(K, Timing), Failure>) {
@@ -260,6 +270,7 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
                 self.champion = Some((self.measured.len(), kernel));
                 let now = self.options.elapsed();
                 self.curve.push((now, self.best));
+                self.curve_trials.push(*self.task_trials);
                 (self.listener)(Event::NewBest { task, candidate: name, seconds: self.best, at: now });
             }
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use talweg_cost::{Loss, Params, Trees};
+use talweg_cost::{CostError, Loss, Params, Trees};
 use talweg_db::{Database, Record, TargetKey, TaskKey};
 use talweg_features::FeatureError;
 use talweg_ir::Dag;
@@ -17,6 +17,7 @@ use talweg_search::{
 use talweg_space::Space;
 use talweg_target::Target;
 
+use crate::options::TuneOptions;
 use crate::records::{TASK_VERSION, sample_of};
 
 /// Records of other tasks a global model learns from, at most.
@@ -74,6 +75,11 @@ impl StrategyKind {
     pub fn takes_seeds(self) -> bool {
         !matches!(self, StrategyKind::Random | StrategyKind::Grid)
     }
+
+    /// Whether the search can be guided by a model: descent needs one with a slope.
+    pub fn can_use(self, model: ModelKind) -> bool {
+        self != StrategyKind::Felix || matches!(model, ModelKind::Mlp | ModelKind::MlpBootstrap)
+    }
 }
 
 impl fmt::Display for StrategyKind {
@@ -111,20 +117,69 @@ pub enum ModelKind {
     Rank,
     /// Felix's: a network on sums of stores, from the shipped checkpoint where there is one.
     Mlp,
+    /// The same network, trained on the samples of this search alone.
+    MlpBootstrap,
     /// Random scores: what a model is worth, by comparison.
     Random,
+}
+
+/// All models.
+pub const MODELS: [ModelKind; 5] =
+    [ModelKind::Trees, ModelKind::Rank, ModelKind::Mlp, ModelKind::MlpBootstrap, ModelKind::Random];
+
+impl ModelKind {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            ModelKind::Trees => "trees",
+            ModelKind::Rank => "rank",
+            ModelKind::Mlp => "mlp",
+            ModelKind::MlpBootstrap => "mlp-bootstrap",
+            ModelKind::Random => "random",
+        }
+    }
 }
 
 impl FromStr for ModelKind {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<ModelKind, UnknownName> {
-        match text {
-            "trees" => Ok(ModelKind::Trees),
-            "rank" => Ok(ModelKind::Rank),
-            "mlp" => Ok(ModelKind::Mlp),
-            "random" => Ok(ModelKind::Random),
-            _ => Err(UnknownName { name: text.into(), known: "trees, rank, mlp, random".into() }),
+        let known = || MODELS.map(ModelKind::name).join(", ");
+        let found = MODELS.into_iter().find(|m| m.name() == text);
+        found.ok_or_else(|| UnknownName { name: text.into(), known: known() })
+    }
+}
+
+/// A model that learns while a search goes on. Clones share what was learnt, so that what is measured of one task teaches
+/// the others.
+#[derive(Clone)]
+pub enum Learner {
+    /// For strategies that ask for scores.
+    Model(SharedModel),
+    /// For descent, which asks for slopes too.
+    Followed(SharedScorer),
+}
+
+impl Learner {
+    /// The model that the tasks of a run share: a network if asked for or followed, Ansor's trees otherwise.
+    pub fn of(options: &TuneOptions) -> Learner {
+        let TuneOptions { target, threads, seed, .. } = options;
+        match (options.strategy, options.model) {
+            (StrategyKind::Felix, Some(ModelKind::MlpBootstrap)) => {
+                Learner::Followed(SharedScorer::network_from_nothing(*seed))
+            }
+            (StrategyKind::Felix, _) => Learner::Followed(SharedScorer::network(target, *threads, *seed)),
+            (_, Some(ModelKind::Mlp)) => Learner::Model(SharedModel::mlp(target, *threads, *seed)),
+            (_, Some(ModelKind::MlpBootstrap)) => Learner::Model(SharedModel::mlp_from_nothing(*seed)),
+            _ => Learner::Model(SharedModel::ansor(*seed)),
+        }
+    }
+
+    /// What went wrong in the last fit or prediction; the search is random while there is an error.
+    pub fn error(&self) -> Option<CostError> {
+        match self {
+            Learner::Model(model) => model.error(),
+            Learner::Followed(scorer) => scorer.error(),
         }
     }
 }
@@ -134,7 +189,7 @@ pub struct Search {
     /// The strategy.
     pub strategy: Box<dyn Strategy>,
     /// Its model.
-    pub model: Option<SharedModel>,
+    pub model: Option<Learner>,
     /// Whether predictions are speeds relative to the best measured one, and not just an order.
     pub predicts_speed: bool,
 }
@@ -149,8 +204,10 @@ pub struct Ingredients<'a> {
     pub space: &'a Arc<Space>,
     /// The machine.
     pub target: &'a Target,
-    /// The model that tasks share: the network if that is the model, Ansor's trees otherwise.
-    pub shared: &'a SharedModel,
+    /// The model that tasks share, as [`Learner::of`] makes it.
+    pub shared: &'a Learner,
+    /// Settings of descent.
+    pub felix: &'a FelixParams,
     /// A model of other tasks.
     pub global: Option<Trees>,
     /// The task's number in the shared model.
@@ -159,8 +216,6 @@ pub struct Ingredients<'a> {
     pub seed: u64,
     /// Candidates that are measured together: the search learns after each batch.
     pub batch: usize,
-    /// Threads of the operators' parallel loops.
-    pub threads: usize,
 }
 
 impl Ingredients<'_> {
@@ -169,22 +224,25 @@ impl Ingredients<'_> {
         let Ingredients { kind, space, target, task, seed, .. } = self;
         let domain = Arc::new(SpaceDomain::new(space.clone()));
         let plain = |strategy: Box<dyn Strategy>| Ok(Search { strategy, model: None, predicts_speed: false });
+        let shared = match self.shared {
+            Learner::Followed(scorer) => {
+                let params = FelixParams { round: self.batch, ..self.felix.clone() };
+                let strategy = Felix::new(space, target, scorer.clone(), task, params, seed)?;
+                let model = Some(self.shared.clone());
+                return Ok(Search { strategy: Box::new(strategy), model, predicts_speed: false });
+            }
+            Learner::Model(model) => model,
+        };
         match kind {
             StrategyKind::Genetic => {
                 return plain(Box::new(Genetic::new(domain, GeneticParams::default(), seed)));
             }
             StrategyKind::Random => return plain(Box::new(Random::new(domain, seed))),
             StrategyKind::Grid => return plain(Box::new(Grid::new(domain))),
-            StrategyKind::Felix => {
-                let scorer = SharedScorer::network(target, self.threads, seed);
-                let params = FelixParams { round: self.batch, ..FelixParams::default() };
-                return plain(Box::new(Felix::new(space, target, scorer, task, params, seed)?));
-            }
-            StrategyKind::Ansor if self.model.is_none() => {
-                let model = self.shared.clone();
-                let strategy = talweg_search::ansor(space, target, model.clone(), task, seed)?;
-                let strategy = strategy.with_round(self.batch);
-                return Ok(Search { strategy: Box::new(strategy), model: Some(model), predicts_speed: true });
+            StrategyKind::Ansor if matches!(self.model, None | Some(ModelKind::Trees)) => {
+                let strategy = talweg_search::ansor(space, target, shared.clone(), task, seed)?;
+                let strategy = Box::new(strategy.with_round(self.batch));
+                return Ok(Search { strategy, model: Some(self.shared.clone()), predicts_speed: true });
             }
             StrategyKind::AutoTvm if self.model.is_none() => {
                 return plain(Box::new(talweg_search::autotvm(
@@ -202,7 +260,7 @@ impl Ingredients<'_> {
         let model = match kind_of_model {
             ModelKind::Trees => Some(SharedModel::ansor(seed)),
             ModelKind::Rank => Some(SharedModel::autotvm(self.global, seed)),
-            ModelKind::Mlp => Some(self.shared.clone()),
+            ModelKind::Mlp | ModelKind::MlpBootstrap => Some(shared.clone()),
             ModelKind::Random => None,
         };
         let scorer: Box<dyn Scorer> = match &model {
@@ -216,7 +274,8 @@ impl Ingredients<'_> {
             let params = AnnealingParams::default();
             Box::new(Annealing::new(domain, scorer, params, seed).named(kind.name()))
         };
-        Ok(Search { strategy, model, predicts_speed: kind_of_model == ModelKind::Trees })
+        let predicts_speed = kind_of_model == ModelKind::Trees;
+        Ok(Search { strategy, model: model.map(Learner::Model), predicts_speed })
     }
 }
 
@@ -260,8 +319,9 @@ mod tests {
         }
         let error = "tabu".parse::<StrategyKind>().expect_err("no such strategy").to_string();
         assert!(error.contains("ansor") && error.contains("`tabu`"), "{error}");
-        assert_eq!("rank".parse(), Ok(ModelKind::Rank));
-        assert_eq!("mlp".parse(), Ok(ModelKind::Mlp));
+        for model in MODELS {
+            assert_eq!(model.name().parse(), Ok(model));
+        }
         assert!("xgb".parse::<ModelKind>().is_err());
     }
 }

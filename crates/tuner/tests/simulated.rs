@@ -4,11 +4,12 @@ use talweg_db::{Database, Failure, TargetKey};
 use talweg_ir::{Dag, Nest};
 use talweg_ops::Spec;
 use talweg_search::SimulatedDevice;
+use talweg_space::Space;
 use talweg_target::{Isa, Target};
 use talweg_tuner::records::task_key;
 use talweg_tuner::reference::ReferenceError;
 use talweg_tuner::runner::{Effort, Timing};
-use talweg_tuner::strategy::global_model;
+use talweg_tuner::strategy::{MODELS, global_model};
 use talweg_tuner::{
     Event, Objective, Runner, Simulated, StopReason, StrategyKind, TaskSpec, TuneError, TuneOptions, Tuner,
 };
@@ -59,6 +60,77 @@ fn the_same_seed_asks_the_same_candidates() {
         let other = measured(TuneOptions { seed: 1, ..options(strategy, 96) }, &TWO);
         assert_ne!(first, other, "{strategy}");
     }
+}
+
+/// Strategies and models are parts that can be recombined; descent takes models with a slope only.
+#[test]
+fn every_strategy_takes_every_model_it_can_use() {
+    let searches =
+        [StrategyKind::Ansor, StrategyKind::AutoTvm, StrategyKind::Evolutionary, StrategyKind::Annealing];
+    for strategy in searches.into_iter().chain([StrategyKind::Felix]) {
+        for model in MODELS {
+            let options = TuneOptions { model: Some(model), ..options(strategy, 48) };
+            let label = format!("{strategy} with {}", model.name());
+            if !strategy.can_use(model) {
+                let refused = Tuner::with_runner(options, vec![task(SMALL)], simulated()).err();
+                assert!(matches!(refused, Some(TuneError::NoSlope { .. })), "{label}");
+                continue;
+            }
+            assert_eq!(measured(options, &[SMALL]).len(), 48, "{label}");
+        }
+    }
+}
+
+/// What is measured of the first task changes what is asked of the second.
+#[test]
+fn tasks_tuned_together_share_the_model_of_felix() {
+    let of = |tasks: &[&str]| measured(options(StrategyKind::Felix, 96), tasks);
+    let both = of(&TWO);
+    assert_eq!(both, of(&TWO));
+    // The first batch of the second task: nothing of its own is known yet.
+    let second: Vec<&str> = both.iter().filter(|s| s.0 == 1).map(|s| s.1.as_str()).take(16).collect();
+    let alone = measured(TuneOptions { seed: 1, ..options(StrategyKind::Felix, 96) }, &TWO[1..]);
+    let alone: Vec<&str> = alone.iter().take(second.len()).map(|s| s.1.as_str()).collect();
+    assert_eq!(second.len(), 16);
+    assert_ne!(second, alone, "the model of the first task taught the second nothing");
+}
+
+#[test]
+fn perfect_tiles_are_a_part_of_the_space() {
+    let spec = task("matmul:m=50,n=96,k=34");
+    let target = Target::generic(Isa::Avx2);
+    let (all, perfect) = (Space::of(&spec.dag, &target), Space::of(&spec.dag, &target).perfect());
+    assert!(perfect.size() < all.size());
+    let mut rng = talweg_space::Rng::new(1);
+    let mut imperfect = 0;
+    for _ in 0..200 {
+        let candidate = perfect.sample(&mut rng);
+        assert!(all.satisfies(&candidate), "{candidate}");
+        let other = all.sample(&mut rng);
+        imperfect += usize::from(!perfect.satisfies(&other));
+        let mut repaired = other;
+        assert!(perfect.repair(&mut repaired) && perfect.satisfies(&repaired), "{repaired}");
+    }
+    assert!(imperfect > 20, "{imperfect}");
+    for strategy in [StrategyKind::Felix, StrategyKind::Ansor] {
+        let options = TuneOptions { perfect_tiles: true, ..options(strategy, 48) };
+        let seen = measured(options, &["matmul:m=50,n=96,k=34"]);
+        for (_, candidate, _) in seen {
+            let candidate = candidate.parse().expect("a candidate prints and parses");
+            assert!(perfect.satisfies(&candidate), "{strategy} measured {candidate}");
+        }
+    }
+}
+
+#[test]
+fn the_first_batch_is_reported_without_the_seeds() {
+    let mut tuner = Tuner::with_runner(options(StrategyKind::Felix, 48), vec![task(SMALL)], simulated())
+        .expect("a tuner");
+    let report = tuner.run(&mut |_| {}).expect("the run ends well").tasks.remove(0);
+    let first = report.first_batch.expect("a batch was measured");
+    assert!(first >= report.best_seconds, "{first}");
+    assert_eq!(report.curve.len(), report.curve_trials.len());
+    assert!(report.curve_trials.windows(2).all(|w| w[0] < w[1]), "{:?}", report.curve_trials);
 }
 
 #[test]

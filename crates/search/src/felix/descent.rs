@@ -24,8 +24,18 @@ pub struct DescentParams {
     pub every: usize,
     /// Whether points are rounded to sizes without waste too, not only to the nearest.
     pub neat: bool,
+    /// Whether rounded points that violate a constraint are repaired; they are dropped otherwise.
+    pub repair: bool,
     /// Threads to use; the result is the same for any number.
     pub threads: usize,
+}
+
+impl DescentParams {
+    /// The width in the middle between start and end, from the first step to the last.
+    pub fn fix_width(&mut self) {
+        let middle = (self.width.0 * self.width.1).sqrt();
+        self.width = (middle, middle);
+    }
 }
 
 impl Default for DescentParams {
@@ -36,6 +46,7 @@ impl Default for DescentParams {
             penalty: 5.0,
             every: 6,
             neat: true,
+            repair: true,
             threads: 2,
         }
     }
@@ -141,10 +152,18 @@ fn descend_group(
         }
         let is_last = step + 1 == steps;
         if is_last || (step + 1).is_multiple_of(params.every.max(1)) {
+            let (sketch, relaxation) = (group.sketch, group.relaxation);
+            let roundings: &[Rounding] =
+                if params.neat { &[Rounding::Nearest, Rounding::Neat] } else { &[Rounding::Nearest] };
             for point in group.points.chunks_exact(knobs) {
-                found.offer(group.relaxation.round(group.sketch, point, Rounding::Nearest));
-                if params.neat {
-                    found.offer(group.relaxation.round(group.sketch, point, Rounding::Neat));
+                for rounding in roundings {
+                    match params.repair {
+                        true => found.offer(relaxation.round(sketch, point, *rounding)),
+                        false => relaxation
+                            .round_or_reject(sketch, point, *rounding)
+                            .into_iter()
+                            .for_each(|c| found.offer(c)),
+                    }
                 }
             }
         }

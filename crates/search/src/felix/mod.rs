@@ -44,7 +44,7 @@ pub struct FelixParams {
     pub measured: f64,
     /// Steps of a descent, at most.
     pub steps: usize,
-    /// Gradients of one round, about: with many sketches there are fewer steps.
+    /// Gradients of one round, about: with many sketches there are fewer steps. With 0 there is no descent.
     pub gradients: usize,
     /// The share of a round that is random.
     pub epsilon: f64,
@@ -164,7 +164,10 @@ impl Felix {
             })
             .collect();
         let points = self.params.seeds.max(1) * groups.len().max(1);
-        let steps = (self.params.gradients / points).clamp(MIN_STEPS, self.params.steps.max(MIN_STEPS));
+        let steps = match self.params.gradients {
+            0 => 0,
+            gradients => (gradients / points).clamp(MIN_STEPS, self.params.steps.max(MIN_STEPS)),
+        };
         let found = self.scorer.with(|scorer| descend(groups, steps, scorer, &self.params.descent));
         met.extend(found.into_iter().flatten());
         let mut seen = HashSet::new();
@@ -261,12 +264,16 @@ impl Planner for Felix {
         &mut self.rounds
     }
 
-    /// The best of a descent, then random candidates.
-    fn plan(&mut self) {
+    /// Learns at once: other tasks that share the model may be asked before this one is again.
+    fn told(&mut self) {
         let news = self.rounds.news();
         if !news.is_empty() {
             self.scorer.learn(&mut self.features, self.task, &news);
         }
+    }
+
+    /// The best of a descent, then random candidates.
+    fn plan(&mut self) {
         let size = self.params.round.max(1);
         if self.scorer.is_trained() {
             let random = (size as f64 * self.params.epsilon).round() as usize;
@@ -285,5 +292,9 @@ impl Planner for Felix {
             }
         }
         self.rounds.fill(size);
+    }
+
+    fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
+        self.scorer.is_trained().then(|| self.scorer.score(&mut self.features, candidates))
     }
 }

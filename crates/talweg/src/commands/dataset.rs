@@ -22,6 +22,8 @@ use super::{Failure, check_threads, interrupt, print, process_age};
 const DEFAULT_DATASET: &str = "dataset.db";
 /// Operators and programs that can be asked for.
 const MOST: usize = 100_000;
+/// Pixels of a picture for each unit of its drawing.
+const PIXELS: f32 = 1.5;
 
 /// Arguments of `talweg dataset`.
 #[derive(Args)]
@@ -110,7 +112,7 @@ struct EvaluateArguments {
     /// The checkpoint; the shipped one if not given.
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Also draw the table, as SVG.
+    /// Also draw it, as SVG and as PNG: two files of this name, with .svg and .png at their ends.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
@@ -262,7 +264,11 @@ fn run_evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
     let trees = Params::autotvm();
     let rows = evaluate::evaluate(&programs, &checkpoint.mlp, each, &trees).map_err(classify)?;
     if let Some(path) = &arguments.plot {
-        write(path, plot::svg(&rows).as_bytes())?;
+        let predictions = evaluate::predictions(&programs, &checkpoint.mlp, each).map_err(classify)?;
+        let svg = plot::figure(&rows, &predictions).svg();
+        let png = talweg_plot::png(&svg, PIXELS).map_err(Failure::work)?;
+        write(&path.with_extension("svg"), svg.as_bytes())?;
+        write(&path.with_extension("png"), &png)?;
     }
     print(&format!("made by `{}`\n\n{}", checkpoint.command, evaluate::table(&rows)))
 }

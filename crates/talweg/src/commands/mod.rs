@@ -1,6 +1,8 @@
 //! One file a verb of the command line.
 
+mod against;
 pub mod bench;
+mod bench_search;
 pub mod check;
 pub mod compile;
 pub mod dataset;
@@ -15,6 +17,7 @@ mod progress;
 pub mod run;
 pub mod space;
 pub mod tune;
+mod tune_network;
 pub mod verify;
 
 use std::fmt;

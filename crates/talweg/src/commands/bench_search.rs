@@ -1,0 +1,350 @@
+//! `talweg bench search`: how fast strategies find fast programs.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use serde_json::{Value, json};
+use talweg::contest::operators::{OPERATORS, name_of};
+use talweg::contest::{
+    ContestError, Contestant, Folder, Playoff, Run, Settings, Table, curves, markdown::markdown,
+};
+use talweg_ops::Spec;
+use talweg_tuner::{ModelKind, StrategyKind};
+
+use super::tune::parse_duration;
+use super::{Failure, check_memory, check_threads, print};
+
+/// Pixels of the picture for each unit of the drawing.
+const PIXELS: f32 = 1.5;
+/// Seconds of samples of a winner in one round of a playoff.
+const PLAYOFF_SECONDS: f64 = 0.3;
+/// Trials of a run on the simulated device, unless told otherwise.
+const SIMULATED_TRIALS: usize = 200;
+
+/// Arguments of `talweg bench search`.
+#[derive(Args)]
+#[command(
+    after_help = "Every run is a process of its own with an empty database, and its time counts from its start. Finished \
+                  runs are kept in the output folder: called again, the command goes on where it was.\n\n\
+                  Example: talweg bench search --budget 20s --seeds 1 --ops matmul:m=512,n=512,k=512 softmax:rows=1536,n=128"
+)]
+pub struct Arguments {
+    /// The searches, with commas between them; ansor is what the others are compared with, or the first without it.
+    #[arg(long, default_value = "ansor,felix", value_delimiter = ',', value_name = "NAMES")]
+    strategies: Vec<String>,
+    /// Cost models to combine every search with (trees, rank, mlp, mlp-bootstrap, random; own for the search's own).
+    #[arg(long, default_value = "own", value_delimiter = ',', value_name = "NAMES")]
+    models: Vec<String>,
+    /// Compare felix with felix without single parts, in place of strategies.
+    #[arg(long, conflicts_with_all = ["strategies", "models"])]
+    ablation: bool,
+    /// The operators; without it those of the quality bar of tuning, a fused convolution and the scores of attention.
+    #[arg(long, num_args = 1.., value_name = "SPEC")]
+    ops: Vec<String>,
+    /// Time of each run: 20s, 5m.
+    #[arg(long, default_value = "5m", value_name = "TIME")]
+    budget: String,
+    /// Runs of each search on each operator.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    seeds: u64,
+    /// Threads of the operators' parallel loops.
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    threads: usize,
+    /// Search on a simulated device and count trials in place of time: exact, and the same everywhere.
+    #[arg(long, conflicts_with = "budget")]
+    simulated: bool,
+    /// Trials of each run on the simulated device; 200 if not given.
+    #[arg(long, requires = "simulated", value_name = "N")]
+    trials: Option<usize>,
+    /// Rounds in which the winners of an operator are timed alternately at the end; 0 for none.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    playoff: usize,
+    /// Where runs, table and figure are kept.
+    #[arg(long, default_value = "search-bench", value_name = "FOLDER")]
+    output: PathBuf,
+    /// Run nothing: table and figure of what the folder has.
+    #[arg(long)]
+    report: bool,
+    /// Print the table as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let bench = Bench::new(arguments)?;
+    let failed = if arguments.report { Vec::new() } else { bench.run_all()? };
+    let (runs, playoffs) = bench.finished()?;
+    if runs.is_empty() && failed.is_empty() {
+        let path = arguments.output.display();
+        return Err(Failure::input(format!("{path} has no runs of these searches and operators")));
+    }
+    let table = Table::new(&bench.reference, &runs, &playoffs);
+    let text = markdown(&table, &bench.settings);
+    let object = json!({ "settings": bench.settings, "table": table, "playoffs": playoffs });
+    let svg = curves::figure(&runs, &bench.settings).svg();
+    let png = talweg_plot::png(&svg, PIXELS).map_err(Failure::work)?;
+    let pretty = format!("{object:#}\n");
+    let files: [(&str, &[u8]); 4] = [
+        ("search.md", text.as_bytes()),
+        ("search.json", pretty.as_bytes()),
+        ("search.svg", svg.as_bytes()),
+        ("search.png", &png),
+    ];
+    for (name, content) in files {
+        bench.folder.write(name, content).map_err(classify)?;
+    }
+    print(if arguments.json { &pretty } else { &text })?;
+    match failed.first() {
+        None => Ok(()),
+        Some(first) => Err(Failure::work(format!(
+            "{} runs failed and are not in the table; call again to repeat them. The first: {first}",
+            failed.len()
+        ))),
+    }
+}
+
+fn classify(error: ContestError) -> Failure {
+    match error {
+        ContestError::Report { .. } => Failure::work(error),
+        _ => Failure::input(error),
+    }
+}
+
+/// A comparison that is about to begin.
+struct Bench {
+    contestants: Vec<Contestant>,
+    reference: String,
+    specs: Vec<String>,
+    seeds: u64,
+    settings: Settings,
+    playoff: usize,
+    folder: Folder,
+}
+
+/// A run that is to be made.
+type Planned<'a> = (&'a str, u64, &'a Contestant);
+
+impl Bench {
+    fn new(arguments: &Arguments) -> Result<Bench, Failure> {
+        check_threads(arguments.threads)?;
+        if !(1..=1000).contains(&arguments.seeds) {
+            return Err(Failure::input(format!("--seeds {}: give a number from 1 to 1000", arguments.seeds)));
+        }
+        if arguments.trials == Some(0) {
+            return Err(Failure::input("--trials must be at least 1"));
+        }
+        let budget = parse_duration(&arguments.budget).ok_or_else(|| {
+            Failure::input(format!("--budget {}: give a time such as 20s, 5m or 1h", arguments.budget))
+        })?;
+        let settings = Settings {
+            budget: (!arguments.simulated).then_some(budget.as_secs_f64()),
+            trials: arguments.simulated.then_some(arguments.trials.unwrap_or(SIMULATED_TRIALS)),
+            threads: arguments.threads,
+            simulated: arguments.simulated,
+        };
+        let contestants = match arguments.ablation {
+            true => Contestant::ablation(),
+            false => contestants(&arguments.strategies, &arguments.models)?,
+        };
+        let ansor = contestants.iter().find(|c| c.name == "ansor");
+        let reference = ansor.or(contestants.first()).map(|c| c.name.clone()).unwrap_or_default();
+        let specs = specs(&arguments.ops)?;
+        let folder = Folder::open(&arguments.output).map_err(classify)?;
+        let playoff = if arguments.simulated { 0 } else { arguments.playoff };
+        Ok(Bench { contestants, reference, specs, seeds: arguments.seeds, settings, playoff, folder })
+    }
+
+    /// All runs: the searches of one operator and seed one after another, so that what disturbs the machine for a while
+    /// disturbs all of them.
+    fn planned(&self) -> impl Iterator<Item = Planned<'_>> {
+        let pairs =
+            self.specs.iter().flat_map(move |spec| (0..self.seeds).map(move |seed| (spec.as_str(), seed)));
+        pairs.flat_map(move |(spec, seed)| self.contestants.iter().map(move |c| (spec, seed, c)))
+    }
+
+    /// Everything the folder has of this comparison.
+    fn finished(&self) -> Result<(Vec<Run>, Vec<Playoff>), Failure> {
+        let mut runs = Vec::new();
+        for (spec, seed, contestant) in self.planned() {
+            runs.extend(self.folder.run(spec, &contestant.name, seed, &self.settings).map_err(classify)?);
+        }
+        let names: Vec<&str> = self.contestants.iter().map(|c| c.name.as_str()).collect();
+        let mut playoffs = Vec::new();
+        for spec in &self.specs {
+            for seed in 0..self.seeds {
+                playoffs.extend(self.folder.playoff(spec, seed, &names).map_err(classify)?);
+            }
+        }
+        Ok((runs, playoffs))
+    }
+
+    /// Makes the runs that are missing; what failed.
+    fn run_all(&self) -> Result<Vec<String>, Failure> {
+        let mut missing = Vec::new();
+        for (spec, seed, contestant) in self.planned() {
+            if self.folder.run(spec, &contestant.name, seed, &self.settings).map_err(classify)?.is_none() {
+                missing.push((spec, seed, contestant));
+            }
+        }
+        let total = self.planned().count();
+        let known = total - missing.len();
+        if known > 0 {
+            eprintln!("{known} of {total} runs are in {} already", self.folder.path().display());
+        }
+        let mut failed = Vec::new();
+        for (at, (spec, seed, contestant)) in missing.iter().enumerate() {
+            let name = format!("{}, {}, seed {seed}", name_of(spec), contestant.name);
+            match self.tune(spec, *seed, contestant) {
+                Ok(run) => {
+                    self.folder.keep(&run).map_err(classify)?;
+                    eprintln!(
+                        "[{}/{total}] {name}: {:.1} us (default {:.1}), {} trials in {:.1} s, ended by {}",
+                        known + at + 1,
+                        run.best_us,
+                        run.default_us,
+                        run.trials,
+                        run.seconds,
+                        run.stopped_by
+                    );
+                }
+                Err(text) => {
+                    eprintln!("[{}/{total}] {name}: failed: {text}", known + at + 1);
+                    failed.push(format!("{name}: {text}"));
+                }
+            }
+            let is_last = missing.get(at + 1).is_none_or(|(s, n, _)| (s, n) != (spec, seed));
+            if is_last && self.playoff > 0 {
+                self.play_off(spec, *seed)?;
+            }
+        }
+        Ok(failed)
+    }
+
+    /// One run, in a process of its own with an empty database.
+    fn tune(&self, spec: &str, seed: u64, contestant: &Contestant) -> Result<Run, String> {
+        let dir = tempfile::tempdir().map_err(|e| format!("cannot make a folder: {e}"))?;
+        let mut command = this_program()?;
+        command.args(["tune", spec, "--json", "--seed", &seed.to_string()]);
+        command.args(["--threads", &self.settings.threads.to_string()]).args(&contestant.arguments);
+        match self.settings.budget {
+            Some(seconds) => {
+                command.args(["--budget", &format!("{seconds}s")]).arg("--db").arg(dir.path().join("run.db"));
+            }
+            None => {
+                command.args(["--simulated", "--trials", &self.settings.trials.unwrap_or(1).to_string()]);
+            }
+        }
+        let out = output(command)?;
+        let run = Run::from_report(spec, &contestant.name, seed, &self.settings, &out)
+            .map_err(|e| e.to_string())?;
+        match run.stopped_by == "interrupted" {
+            true => Err("it was interrupted".into()),
+            false => Ok(run),
+        }
+    }
+
+    /// Times the winners of all searches on an operator alternately, unless a run is missing.
+    fn play_off(&self, spec: &str, seed: u64) -> Result<(), Failure> {
+        let mut winners = Vec::new();
+        for contestant in &self.contestants {
+            match self.folder.run(spec, &contestant.name, seed, &self.settings).map_err(classify)? {
+                Some(run) => winners.push((contestant.name.as_str(), run.schedule)),
+                None => return Ok(()),
+            }
+        }
+        match self.times(spec, &winners) {
+            Ok(us) => self.folder.keep_playoff(&Playoff { spec: spec.into(), seed, us }).map_err(classify),
+            Err(text) => {
+                eprintln!("{}, seed {seed}: the winners were not compared: {text}", name_of(spec));
+                Ok(())
+            }
+        }
+    }
+
+    /// The medians of the winners' times over all rounds.
+    fn times(&self, spec: &str, winners: &[(&str, String)]) -> Result<Vec<(String, f64)>, String> {
+        let dir = tempfile::tempdir().map_err(|e| format!("cannot make a folder: {e}"))?;
+        let mut times: Vec<Vec<f64>> = vec![Vec::new(); winners.len()];
+        for _ in 0..self.playoff {
+            for ((name, schedule), times) in winners.iter().zip(&mut times) {
+                let file = dir.path().join(name);
+                std::fs::write(&file, schedule).map_err(|e| format!("{}: {e}", file.display()))?;
+                let mut command = this_program()?;
+                command.args(["op", spec, "--json", "--threads", &self.settings.threads.to_string()]);
+                command.args(["--budget", &PLAYOFF_SECONDS.to_string()]).arg("--schedule").arg(&file);
+                let report: Value = serde_json::from_str(&output(command)?).map_err(|e| e.to_string())?;
+                times.push(report["median_us"].as_f64().ok_or("`talweg op` printed no time")?);
+            }
+        }
+        let median = |times: &Vec<f64>| talweg::contest::table::median(times.iter().copied());
+        let all = winners.iter().zip(&times).map(|((name, _), t)| Some((name.to_string(), median(t)?)));
+        all.collect::<Option<Vec<_>>>().ok_or_else(|| "there was no round".into())
+    }
+}
+
+fn this_program() -> Result<Command, String> {
+    let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null());
+    Ok(command)
+}
+
+/// What a program prints; what it complained about if it failed.
+fn output(mut command: Command) -> Result<String, String> {
+    let output = command.output().map_err(|e| format!("it cannot be started: {e}"))?;
+    if output.status.success() {
+        return String::from_utf8(output.stdout).map_err(|e| e.to_string());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let last = complaint.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    Err(format!("{}: {last}", output.status))
+}
+
+/// Every strategy with every model.
+fn contestants(strategies: &[String], models: &[String]) -> Result<Vec<Contestant>, Failure> {
+    let mut out: Vec<Contestant> = Vec::new();
+    for name in strategies {
+        let strategy: StrategyKind =
+            name.parse().map_err(|e| Failure::input(format!("--strategies: {e}")))?;
+        for model in models {
+            let model = match model.as_str() {
+                "own" => None,
+                name => Some(
+                    name.parse::<ModelKind>().map_err(|e| Failure::input(format!("--models: {e}, own")))?,
+                ),
+            };
+            if let Some(model) = model.filter(|model| !strategy.can_use(*model)) {
+                return Err(Failure::input(format!(
+                    "--models {}: {strategy} follows the slope of its model, and this one has none",
+                    model.name()
+                )));
+            }
+            out.push(Contestant::of(strategy, model));
+        }
+    }
+    let names: BTreeSet<&str> = out.iter().map(|c| c.name.as_str()).collect();
+    if names.len() < out.len() {
+        return Err(Failure::input("--strategies and --models: give every name once"));
+    }
+    Ok(out)
+}
+
+/// The operators, checked.
+fn specs(given: &[String]) -> Result<Vec<String>, Failure> {
+    let known = OPERATORS.iter().map(|(_, spec)| spec.to_string());
+    let texts: Vec<String> = if given.is_empty() { known.collect() } else { given.to_vec() };
+    let mut out = Vec::new();
+    for text in texts {
+        let spec = Spec::parse(&text).map_err(Failure::input)?;
+        let dag = spec.build().map_err(Failure::input)?;
+        check_memory(&dag).map_err(Failure::input)?;
+        if out.contains(&text) {
+            return Err(Failure::input(format!("--ops: `{text}` is given twice; give every operator once")));
+        }
+        out.push(text);
+    }
+    Ok(out)
+}

@@ -1,0 +1,44 @@
+//! Strategies with their settings, and the parts of felix to be switched off.
+
+use talweg_tuner::{ModelKind, StrategyKind};
+
+/// A search that takes part: its name in reports, and what `talweg tune` is given for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contestant {
+    /// Its name; letters, digits, `+` and `-`.
+    pub name: String,
+    /// Options of `talweg tune`.
+    pub arguments: Vec<String>,
+}
+
+impl Contestant {
+    /// A strategy, with a model of its own or another.
+    pub fn of(strategy: StrategyKind, model: Option<ModelKind>) -> Contestant {
+        let mut arguments = vec!["--strategy".to_string(), strategy.name().to_string()];
+        let mut name = strategy.name().to_string();
+        if let Some(model) = model {
+            arguments.extend(["--model".to_string(), model.name().to_string()]);
+            name += &format!("+{}", model.name());
+        }
+        Contestant { name, arguments }
+    }
+
+    /// Felix as it is, and with one part switched off at a time.
+    pub fn ablation() -> Vec<Contestant> {
+        let variants: [(&str, &[&str]); 6] = [
+            ("felix", &[]),
+            ("fixed-width", &["--felix", "fixed-width"]),
+            ("no-rewrites", &["--felix", "no-rewrites"]),
+            ("bootstrapped", &["--model", "mlp-bootstrap"]),
+            ("no-repair", &["--felix", "no-repair"]),
+            ("perfect-tiles", &["--tiles", "perfect"]),
+        ];
+        let contestant = |(name, more): (&str, &[&str])| {
+            let mut contestant = Contestant::of(StrategyKind::Felix, None);
+            contestant.name = name.to_string();
+            contestant.arguments.extend(more.iter().map(|a| a.to_string()));
+            contestant
+        };
+        variants.map(contestant).to_vec()
+    }
+}

@@ -1,0 +1,127 @@
+//! The table for people.
+
+use super::operators::name_of;
+use super::run::Settings;
+use super::table::{LEVELS, Row, Summary, Table};
+
+/// The bars of the comparison of felix with ansor: speed-ups at each level, the lowest final ratio, the first batch.
+const SPEED_UP_BARS: [f64; 3] = [5.0, 4.0, 3.0];
+const FINAL_BAR: f64 = 0.97;
+const FIRST_BATCH_BAR: f64 = 1.25;
+
+/// The table in Markdown.
+pub fn markdown(table: &Table, settings: &Settings) -> String {
+    let mut out = String::from("# Searches compared\n\n");
+    let limit = match settings.budget {
+        Some(seconds) => format!("{seconds} s each from the start of the process"),
+        None => format!("{} trials each on the simulated device", settings.trials.unwrap_or(0)),
+    };
+    out += &format!(
+        "{limit}, {} threads; reference `{}`. A speed-up is the reference's {} to reach a share of its own final speed \
+         over the contestant's; `<` marks means with runs that did not get there within their time. A final ratio \
+         above 1 means that the contestant's winner is faster. First batch: time of its best over that of the run's final \
+         best.\n\n",
+        settings.threads,
+        table.reference,
+        settings.unit()
+    );
+    out += &summary(table);
+    for contestant in &table.contestants {
+        out += &format!("\n## {} against {}\n\n", contestant.contestant, table.reference);
+        out += &details(contestant, table, settings);
+    }
+    out
+}
+
+fn percent(level: f64) -> String {
+    format!("{:.0} %", level * 100.0)
+}
+
+fn ratio(value: f64, missed: usize) -> String {
+    format!("{}{value:.2}", if missed > 0 { "< " } else { "" })
+}
+
+fn optional(value: Option<f64>) -> String {
+    value.map_or("-".into(), |v| format!("{v:.2}"))
+}
+
+/// One line a contestant.
+fn summary(table: &Table) -> String {
+    let mut out = String::from("| search | operators |");
+    LEVELS.iter().for_each(|level| out += &format!(" speed-up to {} |", percent(*level)));
+    out += " final ratio | lowest | on | first batch |\n|---|---|---|---|---|---|---|---|---|\n";
+    for s in &table.contestants {
+        out += &format!("| {} | {} |", s.contestant, s.rows.len());
+        for (speed_up, missed) in s.speed_ups.iter().zip(&s.missed) {
+            out += &format!(" {} |", ratio(*speed_up, *missed));
+        }
+        out += &format!(
+            " {:.3} | {:.3} | {} | {} |\n",
+            s.final_ratio,
+            s.lowest_ratio,
+            name_of(&s.lowest_operator),
+            optional(s.first_batch)
+        );
+    }
+    out += &format!("| {} | |", table.reference);
+    out += &" 1 |".repeat(LEVELS.len());
+    out += &format!(" 1 | 1 | | {} |\n", optional(table.reference_first_batch));
+    if table.reference == "ansor" {
+        out += "| bar for felix | |";
+        SPEED_UP_BARS.iter().for_each(|bar| out += &format!(" {bar} |"));
+        out += &format!(" | {FINAL_BAR} | | {FIRST_BATCH_BAR} |\n");
+    }
+    out
+}
+
+/// One line an operator.
+fn details(contestant: &Summary, table: &Table, settings: &Settings) -> String {
+    let (unit, name) = (if settings.simulated { "trials" } else { "s" }, &contestant.contestant);
+    let mut out = format!("| operator | {} us | {name} us | ratio | lowest run |", table.reference);
+    for level in LEVELS {
+        out += &format!(" {} at {}, {unit} | {name} | speed-up |", table.reference, percent(level));
+    }
+    out += " first batch |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+    let digits = usize::from(!settings.simulated);
+    for row in &contestant.rows {
+        let Row { reference_us, best_us, final_ratio, lowest_ratio, .. } = row;
+        out += &format!(
+            "| {} | {reference_us:.1} | {best_us:.1} | {final_ratio:.3} | {lowest_ratio:.3} |",
+            name_of(&row.spec)
+        );
+        for at in &row.levels {
+            let missed =
+                if at.missed > 0 { format!(" ({} of {} never)", at.missed, row.runs) } else { String::new() };
+            out += &format!(
+                " {:.digits$} | {:.digits$}{missed} | {} |",
+                at.reference,
+                at.own,
+                ratio(at.speed_up, at.missed)
+            );
+        }
+        out += &format!(" {} |\n", optional(row.first_batch));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contest::table::tests::run;
+
+    #[test]
+    fn rows_have_as_many_cells_as_their_head() {
+        let spec = "matmul:m=512,n=512,k=512";
+        let runs = [
+            run("ansor", spec, 0, 80.0, &[(1.0, 100.0), (8.0, 50.0)]),
+            run("felix", spec, 0, 52.0, &[(1.0, 100.0), (2.0, 52.0)]),
+        ];
+        let text = markdown(&Table::new("ansor", &runs, &[]), &runs[0].settings);
+        assert!(text.contains("| matmul 512 | 50.0 | 52.0 | 0.962 |"), "{text}");
+        assert!(text.contains("(1 of 1 never) | < 0.80 |"), "{text}");
+        for table in text.split("\n\n").filter(|part| part.starts_with('|')) {
+            let cells: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
+            assert!(cells.len() > 2 && cells.iter().all(|n| *n == cells[0]), "{cells:?}\n{table}");
+        }
+    }
+}

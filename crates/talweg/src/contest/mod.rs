@@ -1,0 +1,25 @@
+//! Searches compared: which runs there are, what is kept of each, and what they come to.
+//!
+//! A [`Contestant`] is a strategy with its settings. Every contestant runs on every operator with every seed, in a process
+//! of its own; a [`Run`] is what is kept of one. [`table`] turns runs into the figures that compare contestants with the
+//! first of them, the reference.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`contestant`] | strategies with their settings, and the parts of felix to be switched off |
+//! | [`operators`] | the operators searches are compared on |
+//! | [`run`] | one finished run, and the folder of all of them |
+//! | [`table`] | times to reach a level, speed-ups, final ratios, first batches |
+//! | [`markdown`] | the table for people |
+//! | [`curves`] | best so far over time, as a figure |
+
+pub mod contestant;
+pub mod curves;
+pub mod markdown;
+pub mod operators;
+pub mod run;
+pub mod table;
+
+pub use contestant::Contestant;
+pub use run::{ContestError, Folder, Playoff, Run, Settings};
+pub use table::{LEVELS, Table};

@@ -1,0 +1,329 @@
+//! One finished run, and the folder of all of them.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What all runs of a comparison share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Seconds of each run, from the start of its process; none where trials are counted.
+    pub budget: Option<f64>,
+    /// Candidates of each run, where they are counted in place of time.
+    pub trials: Option<usize>,
+    /// Threads of the operators' parallel loops.
+    pub threads: usize,
+    /// Whether the device is a simulated one.
+    pub simulated: bool,
+}
+
+impl Settings {
+    /// What the curves run over.
+    pub fn unit(&self) -> &'static str {
+        if self.simulated { "trials" } else { "seconds" }
+    }
+}
+
+/// What is kept of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The operator's SPEC.
+    pub spec: String,
+    /// The contestant's name.
+    pub contestant: String,
+    /// What names its random choices.
+    pub seed: u64,
+    /// What it shares with the others.
+    pub settings: Settings,
+    /// Microseconds of its winner in the finals.
+    pub best_us: f64,
+    /// Microseconds of the default schedule in the same finals.
+    pub default_us: f64,
+    /// The fastest of its first batch, default schedule aside.
+    pub first_batch_us: Option<f64>,
+    /// Candidates it measured.
+    pub trials: usize,
+    /// Seconds from the start of its process to its end.
+    pub seconds: f64,
+    /// Why it ended.
+    pub stopped_by: String,
+    /// When it had a new best, in the unit of its settings, and that best in microseconds.
+    pub curve: Vec<(f64, f64)>,
+    /// The winner's steps.
+    pub schedule: String,
+    /// Where its time went.
+    pub phases: Value,
+}
+
+/// The winners of all contestants on one operator with one seed, timed alternately.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Playoff {
+    /// The operator's SPEC.
+    pub spec: String,
+    /// The seed of the runs.
+    pub seed: u64,
+    /// Contestants and the microseconds of their winners.
+    pub us: Vec<(String, f64)>,
+}
+
+/// Why runs cannot be kept or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ContestError {
+    /// A file or folder refuses.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file holds something else.
+    #[error("{path} is not the result of a run: {text}; remove it, or give another --output")]
+    Content {
+        /// Which.
+        path: String,
+        /// What is wrong.
+        text: String,
+    },
+    /// The folder holds runs with other settings.
+    #[error("{path} was made with other settings ({found}, not {wanted}); give those, or another --output")]
+    Settings {
+        /// Which run.
+        path: String,
+        /// Its settings.
+        found: String,
+        /// Those of this comparison.
+        wanted: String,
+    },
+    /// The tuner's answer lacks something.
+    #[error("the tuner's report has no `{field}`; it printed: {text}")]
+    Report {
+        /// What is missing.
+        field: &'static str,
+        /// The beginning of what it printed.
+        text: String,
+    },
+}
+
+impl Run {
+    /// Reads what `talweg tune --json` printed.
+    pub fn from_report(
+        spec: &str,
+        contestant: &str,
+        seed: u64,
+        settings: &Settings,
+        text: &str,
+    ) -> Result<Run, ContestError> {
+        let report: Value = serde_json::from_str(text).unwrap_or_default();
+        let missing =
+            |field| ContestError::Report { field, text: text.chars().take(300).collect::<String>() };
+        let number = |field| report[field].as_f64().ok_or_else(|| missing(field));
+        let numbers = |field| -> Result<&Vec<Value>, ContestError> {
+            report[field].as_array().ok_or_else(|| missing(field))
+        };
+        let best = numbers("curve")?.iter().map(|p| (p[0].as_f64(), p[1].as_f64()));
+        let trials = numbers("curve_trials")?.iter().map(Value::as_f64);
+        let mut curve = Vec::new();
+        for ((at, us), trial) in best.zip(trials) {
+            let at = if settings.simulated { trial } else { at };
+            curve.push(at.zip(us).ok_or_else(|| missing("curve"))?);
+        }
+        if curve.is_empty() {
+            return Err(missing("curve"));
+        }
+        Ok(Run {
+            spec: spec.into(),
+            contestant: contestant.into(),
+            seed,
+            settings: settings.clone(),
+            best_us: number("best_us")?,
+            default_us: number("default_us")?,
+            first_batch_us: report["first_batch_us"].as_f64(),
+            trials: number("trials")? as usize,
+            seconds: number("seconds")?,
+            stopped_by: report["stopped_by"].as_str().ok_or_else(|| missing("stopped_by"))?.into(),
+            curve,
+            schedule: report["schedule"].as_str().ok_or_else(|| missing("schedule"))?.into(),
+            phases: report["phases"].clone(),
+        })
+    }
+
+    /// The end of its curve: its time, or its trials, whichever the curve runs over.
+    pub fn end(&self) -> f64 {
+        if self.settings.simulated { self.trials as f64 } else { self.seconds }
+    }
+}
+
+/// Where runs are kept, one file each, so that a comparison that was killed goes on where it was.
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Opens a folder, and makes it if there is none.
+    pub fn open(path: &Path) -> Result<Folder, ContestError> {
+        let runs = path.join("runs");
+        std::fs::create_dir_all(&runs).map_err(|e| file_error(&runs, e))?;
+        Ok(Folder { path: path.to_path_buf() })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn run_path(&self, spec: &str, contestant: &str, seed: u64) -> PathBuf {
+        self.path.join("runs").join(format!("{}.{contestant}.{seed}.json", file_name(spec)))
+    }
+
+    fn playoff_path(&self, spec: &str, seed: u64) -> PathBuf {
+        self.path.join("runs").join(format!("{}.playoff.{seed}.json", file_name(spec)))
+    }
+
+    /// A finished run; none if it has not been made.
+    pub fn run(
+        &self,
+        spec: &str,
+        contestant: &str,
+        seed: u64,
+        settings: &Settings,
+    ) -> Result<Option<Run>, ContestError> {
+        let path = self.run_path(spec, contestant, seed);
+        let Some(run) = read::<Run>(&path)? else { return Ok(None) };
+        if run.settings != *settings {
+            return Err(ContestError::Settings {
+                path: path.display().to_string(),
+                found: describe(&run.settings),
+                wanted: describe(settings),
+            });
+        }
+        Ok(Some(run))
+    }
+
+    /// Keeps a run.
+    pub fn keep(&self, run: &Run) -> Result<(), ContestError> {
+        write(&self.run_path(&run.spec, &run.contestant, run.seed), &json(run))
+    }
+
+    /// The playoff of an operator and a seed that all these contestants were part of.
+    pub fn playoff(
+        &self,
+        spec: &str,
+        seed: u64,
+        contestants: &[&str],
+    ) -> Result<Option<Playoff>, ContestError> {
+        let found = read::<Playoff>(&self.playoff_path(spec, seed))?;
+        let is_whole = |p: &Playoff| contestants.iter().all(|c| p.us.iter().any(|(name, _)| name == c));
+        Ok(found.filter(is_whole))
+    }
+
+    /// Keeps a playoff.
+    pub fn keep_playoff(&self, playoff: &Playoff) -> Result<(), ContestError> {
+        write(&self.playoff_path(&playoff.spec, playoff.seed), &json(playoff))
+    }
+
+    /// Writes a report beside the runs.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), ContestError> {
+        write(&self.path.join(name), content)
+    }
+}
+
+fn file_error(path: &Path, source: std::io::Error) -> ContestError {
+    ContestError::File { path: path.display().to_string(), source }
+}
+
+/// A SPEC as a part of a file's name.
+fn file_name(spec: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "=+-".contains(c) { c } else { '_' };
+    spec.chars().map(plain).collect()
+}
+
+fn describe(settings: &Settings) -> String {
+    let limit = match (settings.budget, settings.trials) {
+        (Some(seconds), _) => format!("--budget {seconds}s"),
+        (None, trials) => format!("--trials {}", trials.unwrap_or(0)),
+    };
+    let device = if settings.simulated { " --simulated" } else { "" };
+    format!("{limit} --threads {}{device}", settings.threads)
+}
+
+fn json<T: Serialize>(value: &T) -> Vec<u8> {
+    serde_json::to_vec_pretty(value).unwrap_or_default()
+}
+
+fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Option<T>, ContestError> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(file_error(path, e)),
+    };
+    let wrong = |e: serde_json::Error| ContestError::Content {
+        path: path.display().to_string(),
+        text: e.to_string(),
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(wrong)
+}
+
+/// Writes a file whole or not at all.
+fn write(path: &Path, content: &[u8]) -> Result<(), ContestError> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    std::fs::write(&part, content)
+        .and_then(|()| std::fs::rename(&part, path))
+        .map_err(|e| file_error(path, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = r#"{"best_us": 8.0, "default_us": 10.0, "first_batch_us": 9.0, "trials": 40, "seconds": 3.5,
+        "stopped_by": "budget", "schedule": "split C i [4]", "phases": {"search": 1.0},
+        "curve": [[0.5, 10.0], [2.0, 8.5]], "curve_trials": [0, 17]}"#;
+
+    fn settings(simulated: bool) -> Settings {
+        Settings {
+            budget: (!simulated).then_some(3.0),
+            trials: simulated.then_some(40),
+            threads: 2,
+            simulated,
+        }
+    }
+
+    #[test]
+    fn reports_are_read_by_time_or_by_trials() {
+        let run = Run::from_report("relu:n=4", "felix", 1, &settings(false), REPORT).expect("a report");
+        assert_eq!((run.curve.as_slice(), run.end()), (&[(0.5, 10.0), (2.0, 8.5)][..], 3.5));
+        let run = Run::from_report("relu:n=4", "felix", 1, &settings(true), REPORT).expect("a report");
+        assert_eq!((run.curve.as_slice(), run.end()), (&[(0.0, 10.0), (17.0, 8.5)][..], 40.0));
+        let bad = Run::from_report("relu:n=4", "felix", 1, &settings(true), "{}");
+        assert!(matches!(bad, Err(ContestError::Report { field: "curve", .. })), "{bad:?}");
+    }
+
+    #[test]
+    fn finished_runs_are_found_again_and_others_are_refused() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = Folder::open(&dir.path().join("new")).expect("it is made");
+        let run = Run::from_report("relu:n=4", "felix", 1, &settings(false), REPORT).expect("a report");
+        let find = |seed, simulated| folder.run("relu:n=4", "felix", seed, &settings(simulated));
+        assert!(matches!(find(1, false), Ok(None)));
+        folder.keep(&run).expect("it is kept");
+        assert_eq!(find(1, false).expect("it is read"), Some(run.clone()));
+        assert!(matches!(find(2, false), Ok(None)));
+        let other = find(1, true).expect_err("other settings").to_string();
+        assert!(other.contains("--budget 3s") && other.contains("--trials 40"), "{other}");
+        std::fs::write(folder.run_path("relu:n=4", "felix", 2), "half a f").expect("a broken file");
+        assert!(matches!(find(2, false), Err(ContestError::Content { .. })));
+    }
+
+    #[test]
+    fn playoffs_count_when_all_were_there() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = Folder::open(dir.path()).expect("a folder");
+        let us = vec![("ansor".to_string(), 3.0), ("felix".to_string(), 2.0)];
+        folder.keep_playoff(&Playoff { spec: "relu:n=4".into(), seed: 0, us }).expect("it is kept");
+        let find = |names: &[&str]| folder.playoff("relu:n=4", 0, names).expect("it is read").is_some();
+        assert!(find(&["felix", "ansor"]) && find(&["felix"]) && !find(&["felix", "random"]));
+    }
+}

@@ -1,0 +1,149 @@
+//! Searches compared as a user calls it: runs kept and found again, tables and pictures, bad input.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+const TINY: &str = "matmul:m=17,n=33,k=9";
+const OTHER: &str = "softmax:rows=16,n=33";
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_talweg"));
+    command.args(["bench", "search"]).args(arguments).stdin(Stdio::null());
+    command.output().expect("the program starts")
+}
+
+fn succeeds(arguments: &[&str]) -> (String, String) {
+    let output = run(arguments);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {}\n{err}", output.status);
+    (String::from_utf8(output.stdout).expect("UTF-8"), err)
+}
+
+/// The files of finished runs with their times, by name.
+fn runs(folder: &Path) -> Vec<(String, SystemTime)> {
+    let entries = std::fs::read_dir(folder.join("runs")).expect("a folder of runs");
+    let mut out: Vec<(String, SystemTime)> = entries
+        .map(|e| e.expect("an entry"))
+        .map(|e| {
+            (
+                e.file_name().to_string_lossy().into_owned(),
+                e.metadata().expect("a file").modified().expect("a time"),
+            )
+        })
+        .collect();
+    out.sort();
+    out
+}
+
+#[test]
+fn finished_runs_are_not_repeated_and_the_table_is_exact() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = dir.path().join("out");
+    let output = folder.to_str().expect("a plain path");
+    let common = ["--simulated", "--trials", "40", "--seeds", "2", "--output", output];
+    let first = [&common[..], &["--strategies", "ansor,felix", "--ops", TINY]].concat();
+    let (table, told) = succeeds(&first);
+    assert!(table.contains("## felix against ansor") && table.contains(TINY), "{table}");
+    assert_eq!(told.matches(" trials in ").count(), 4, "{told}");
+    let before = runs(&folder);
+    assert_eq!(before.len(), 4);
+
+    // As if the last run had been killed: only that one is made again, and comes to the same.
+    let lost = folder.join("runs").join(&before[1].0);
+    let content = std::fs::read_to_string(&lost).expect("a run");
+    std::fs::remove_file(&lost).expect("it is gone");
+    std::fs::write(lost.with_extension("json.part"), "half a f").expect("what a kill leaves");
+    let (again, told) = succeeds(&first);
+    assert!(told.contains("3 of 4 runs are in"), "{told}");
+    assert_eq!(told.matches(" trials in ").count(), 1, "{told}");
+    assert_eq!(again, table);
+    let number = |text: &str, name: &str| serde_json::from_str::<Value>(text).expect("JSON")[name].clone();
+    let repeated = std::fs::read_to_string(&lost).expect("the run is back");
+    for name in ["best_us", "curve", "trials", "first_batch_us", "schedule"] {
+        assert_eq!(number(&repeated, name), number(&content, name), "{name}");
+    }
+    for ((name, made), (same, still)) in before.iter().zip(&runs(&folder)) {
+        assert!(name == same && (made == still || *name == before[1].0), "{name} was made again");
+    }
+
+    // More operators add to what is there; a report alone runs nothing.
+    let more =
+        [&common[..], &["--strategies", "ansor,felix", "--ops", TINY, OTHER, "--report", "--json"]].concat();
+    let (json, told) = succeeds(&more);
+    assert!(told.is_empty(), "{told}");
+    let object: Value = serde_json::from_str(&json).expect("one JSON object");
+    let felix = &object["table"]["contestants"][0];
+    assert_eq!(
+        (felix["contestant"].as_str(), felix["rows"].as_array().map(Vec::len)),
+        (Some("felix"), Some(1))
+    );
+    assert!(felix["speed_ups"].as_array().is_some_and(|s| s.len() == 3 && s.iter().all(Value::is_f64)));
+    assert!(std::fs::read(folder.join("search.png")).expect("a picture").starts_with(b"\x89PNG"));
+    assert!(std::fs::read_to_string(folder.join("search.svg")).expect("a drawing").starts_with("<svg"));
+
+    let other = run(&["--simulated", "--trials", "41", "--seeds", "2", "--output", output, "--ops", TINY]);
+    let err = String::from_utf8_lossy(&other.stderr);
+    assert!(other.status.code() == Some(2) && err.contains("other settings"), "{err}");
+}
+
+#[test]
+fn every_part_of_felix_can_be_switched_off() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let output = dir.path().to_str().expect("a plain path");
+    let arguments =
+        ["--ablation", "--simulated", "--trials", "36", "--seeds", "1", "--output", output, "--ops", TINY];
+    let (table, _) = succeeds(&arguments);
+    for name in ["fixed-width", "no-rewrites", "bootstrapped", "no-repair", "perfect-tiles"] {
+        assert!(table.contains(&format!("\n| {name} | 1 |")), "{name} is missing:\n{table}");
+    }
+}
+
+#[test]
+fn real_runs_are_timed_from_the_start_and_end_in_a_playoff() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let output = dir.path().to_str().expect("a plain path");
+    let arguments =
+        ["--budget", "2s", "--seeds", "1", "--threads", "1", "--playoff", "1", "--ops", TINY, "--json"];
+    let (json, _) =
+        succeeds(&[&arguments[..], &["--strategies", "random,genetic", "--output", output]].concat());
+    let object: Value = serde_json::from_str(&json).expect("one JSON object");
+    assert_eq!(object["table"]["reference"], "random");
+    let us = object["playoffs"][0]["us"].as_array().expect("a playoff");
+    assert!(us.len() == 2 && us.iter().all(|p| p[1].as_f64().is_some_and(|us| us > 0.0)), "{object}");
+    let levels = object["table"]["contestants"][0]["rows"][0]["levels"].as_array().expect("levels");
+    assert!(levels.iter().all(|l| l["own"].as_f64().is_some_and(|s| s > 0.0)), "{object}");
+}
+
+#[test]
+fn bad_options_are_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (file, output) = (dir.path().join("file"), dir.path().join("none"));
+    std::fs::write(&file, "").expect("a file");
+    let (file, output) = (file.to_str().expect("a plain path"), output.to_str().expect("a plain path"));
+    let cases: [(&[&str], &str); 13] = [
+        (&["--strategies", "tabu"], "ansor, autotvm"),
+        (&["--models", "xgb"], "mlp-bootstrap"),
+        (&["--strategies", "felix", "--models", "trees"], "has none"),
+        (&["--strategies", "felix,felix"], "every name once"),
+        (&["--ops", "matmull:m=4"], "did you mean `matmul`"),
+        (&["--ops", TINY, TINY], "given twice"),
+        (&["--budget", "5x"], "such as 20s"),
+        (&["--seeds", "0"], "--seeds 0"),
+        (&["--threads", "0"], "--threads 0"),
+        (&["--trials", "5"], "--simulated"),
+        (&["--simulated", "--trials", "0"], "at least 1"),
+        (&["--ablation", "--strategies", "ansor"], "cannot be used with"),
+        (&["--report"], "has no runs"),
+    ];
+    for (arguments, expected) in cases {
+        let refused = run(&[arguments, &["--output", output]].concat());
+        let err = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {err}");
+        assert!(err.contains(expected) && !err.contains("panicked"), "{arguments:?}: {err}");
+    }
+    let refused = run(&["--report", "--output", file]);
+    assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
+}
