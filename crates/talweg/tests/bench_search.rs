@@ -27,7 +27,12 @@ fn runs(folder: &Path) -> Vec<(String, SystemTime)> {
     let entries = std::fs::read_dir(folder.join("runs")).expect("a folder of runs");
     let mut out: Vec<(String, SystemTime)> = entries
         .map(|e| e.expect("an entry"))
-        .map(|e| (e.file_name().to_string_lossy().into_owned(), e.metadata().expect("a file").modified().expect("a time")))
+        .map(|e| {
+            (
+                e.file_name().to_string_lossy().into_owned(),
+                e.metadata().expect("a file").modified().expect("a time"),
+            )
+        })
         .collect();
     out.sort();
     out
@@ -65,12 +70,16 @@ fn finished_runs_are_not_repeated_and_the_table_is_exact() {
     }
 
     // More operators add to what is there; a report alone runs nothing.
-    let more = [&common[..], &["--strategies", "ansor,felix", "--ops", TINY, OTHER, "--report", "--json"]].concat();
+    let more =
+        [&common[..], &["--strategies", "ansor,felix", "--ops", TINY, OTHER, "--report", "--json"]].concat();
     let (json, told) = succeeds(&more);
     assert!(told.is_empty(), "{told}");
     let object: Value = serde_json::from_str(&json).expect("one JSON object");
     let felix = &object["table"]["contestants"][0];
-    assert_eq!((felix["contestant"].as_str(), felix["rows"].as_array().map(Vec::len)), (Some("felix"), Some(1)));
+    assert_eq!(
+        (felix["contestant"].as_str(), felix["rows"].as_array().map(Vec::len)),
+        (Some("felix"), Some(1))
+    );
     assert!(felix["speed_ups"].as_array().is_some_and(|s| s.len() == 3 && s.iter().all(Value::is_f64)));
     assert!(std::fs::read(folder.join("search.png")).expect("a picture").starts_with(b"\x89PNG"));
     assert!(std::fs::read_to_string(folder.join("search.svg")).expect("a drawing").starts_with("<svg"));
@@ -81,12 +90,13 @@ fn finished_runs_are_not_repeated_and_the_table_is_exact() {
 }
 
 #[test]
-fn every_part_of_felix_can_be_switched_off() {
+fn every_part_of_felix_can_be_switched() {
     let dir = tempfile::tempdir().expect("a folder");
     let output = dir.path().to_str().expect("a plain path");
-    let arguments = ["--ablation", "--simulated", "--trials", "36", "--seeds", "1", "--output", output, "--ops", TINY];
+    let arguments =
+        ["--ablation", "--simulated", "--trials", "36", "--seeds", "1", "--output", output, "--ops", TINY];
     let (table, _) = succeeds(&arguments);
-    for name in ["fixed-width", "no-rewrites", "bootstrapped", "no-repair", "perfect-tiles"] {
+    for name in ["fixed-width", "rewrites", "bootstrapped", "no-repair", "perfect-tiles"] {
         assert!(table.contains(&format!("\n| {name} | 1 |")), "{name} is missing:\n{table}");
     }
 }
@@ -95,8 +105,10 @@ fn every_part_of_felix_can_be_switched_off() {
 fn real_runs_are_timed_from_the_start_and_end_in_a_playoff() {
     let dir = tempfile::tempdir().expect("a folder");
     let output = dir.path().to_str().expect("a plain path");
-    let arguments = ["--budget", "2s", "--seeds", "1", "--threads", "1", "--playoff", "1", "--ops", TINY, "--json"];
-    let (json, _) = succeeds(&[&arguments[..], &["--strategies", "random,genetic", "--output", output]].concat());
+    let arguments =
+        ["--budget", "2s", "--seeds", "1", "--threads", "1", "--playoff", "1", "--ops", TINY, "--json"];
+    let (json, _) =
+        succeeds(&[&arguments[..], &["--strategies", "random,genetic", "--output", output]].concat());
     let object: Value = serde_json::from_str(&json).expect("one JSON object");
     assert_eq!(object["table"]["reference"], "random");
     let us = object["playoffs"][0]["us"].as_array().expect("a playoff");

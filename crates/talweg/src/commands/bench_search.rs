@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Cost models to combine every search with (trees, rank, mlp, mlp-bootstrap, random; own for the search's own).
     #[arg(long, default_value = "own", value_delimiter = ',', value_name = "NAMES")]
     models: Vec<String>,
-    /// Compare felix with felix without single parts, in place of strategies.
+    /// Compare felix with felix with single parts switched, in place of strategies.
     #[arg(long, conflicts_with_all = ["strategies", "models"])]
     ablation: bool,
     /// The operators; without it those of the quality bar of tuning, a fused convolution and the scores of attention.
@@ -160,7 +160,8 @@ impl Bench {
     /// All runs: the searches of one operator and seed one after another, so that what disturbs the machine for a while
     /// disturbs all of them.
     fn planned(&self) -> impl Iterator<Item = Planned<'_>> {
-        let pairs = self.specs.iter().flat_map(move |spec| (0..self.seeds).map(move |seed| (spec.as_str(), seed)));
+        let pairs =
+            self.specs.iter().flat_map(move |spec| (0..self.seeds).map(move |seed| (spec.as_str(), seed)));
         pairs.flat_map(move |(spec, seed)| self.contestants.iter().map(move |c| (spec, seed, c)))
     }
 
