@@ -114,8 +114,8 @@ mod tests {
     fn a_slice_is_what_the_whole_has_there() {
         let options = EvalOptions { threads: 1 };
         for (spec, axis) in [
-            ("conv2d:h=9,w=7,ci=5,co=6,k=3,p=1,epilogue=bias+relu", 1),
-            ("conv2d:h=9,w=7,ci=5,co=6,k=3,p=1,epilogue=bias+relu", 3),
+            ("conv2d:h=9,w=7,c=5,f=6,k=3,p=1,epilogue=bias+relu", 1),
+            ("conv2d:h=9,w=7,c=5,f=6,k=3,p=1,epilogue=bias+relu", 3),
             ("matmul:m=7,n=5,k=4,epilogue=bias+relu", 0),
             ("bmm:b=3,m=4,n=5,k=6", 0),
         ] {
