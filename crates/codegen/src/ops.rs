@@ -392,13 +392,6 @@ impl<'c> Ops<'c> {
         })
     }
 
-    /// Calls a function of this module that returns nothing.
-    pub fn call(&self, function: FunctionValue<'c>, args: &[V<'c>]) {
-        self.tick();
-        let args: Vec<BasicMetadataValueEnum> = args.iter().map(|a| (*a).into()).collect();
-        built(self.builder.build_call(function, &args, ""));
-    }
-
     /// Calls through a pointer a function that returns nothing.
     pub fn call_indirect(&self, t: FunctionType<'c>, function: PointerValue<'c>, args: &[V<'c>]) {
         self.tick();

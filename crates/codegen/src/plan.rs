@@ -58,6 +58,8 @@ pub struct For {
     pub masked: bool,
     /// How many iterations of a run-time loop are done at once; divides the extent.
     pub repeat: i64,
+    /// Whether each iteration adds to elements that the others add to as well.
+    pub reduces: bool,
 }
 
 pub struct Store {
@@ -362,8 +364,11 @@ impl Planner<'_> {
                 };
                 let body = self.steps(&l.body, inner)?;
                 let mut effects = effects_of(&body);
+                let mut shared = BufferSet::default();
+                add_shared(&body, &Expr::sym(&l.var), &mut shared);
+                let reduces = shared.iter().next().is_some();
                 if kind == Kind::Vector {
-                    add_horizontal(&body, &Expr::sym(&l.var), &mut effects.horizontal);
+                    effects.horizontal.union(&shared);
                 }
                 let (lanes, masked) =
                     if kind == Kind::Vector { self.vector_shape(&body) } else { (1, false) };
@@ -380,6 +385,7 @@ impl Planner<'_> {
                     lanes,
                     masked,
                     repeat,
+                    reduces,
                 })
             }
         })
@@ -458,17 +464,17 @@ fn vectors_of(steps: &[Step]) -> i64 {
     steps.iter().map(count).max().unwrap_or(0)
 }
 
-/// Buffers updated at places that do not mention the lanes' variable.
-fn add_horizontal(steps: &[Step], lane: &Expr, out: &mut BufferSet) {
+/// Buffers updated at places that do not mention a loop's variable.
+fn add_shared(steps: &[Step], var: &Expr, out: &mut BufferSet) {
     for s in steps {
         match s {
-            Step::For(l) => add_horizontal(&l.body, lane, out),
+            Step::For(l) => add_shared(&l.body, var, out),
             Step::If(i) => {
-                add_horizontal(&i.then, lane, out);
-                add_horizontal(&i.otherwise, lane, out);
+                add_shared(&i.then, var, out);
+                add_shared(&i.otherwise, var, out);
             }
             Step::Store(s) => {
-                let moves = |(t, _): &(Expr, i64)| lane.as_sym().is_some_and(|l| t.mentions(l));
+                let moves = |(t, _): &(Expr, i64)| var.as_sym().is_some_and(|v| t.mentions(v));
                 if s.update.is_some() && !s.address.terms.iter().any(moves) {
                     out.insert(s.buffer);
                 }

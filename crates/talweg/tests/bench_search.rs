@@ -90,13 +90,13 @@ fn finished_runs_are_not_repeated_and_the_table_is_exact() {
 }
 
 #[test]
-fn every_part_of_felix_can_be_switched_off() {
+fn every_part_of_felix_can_be_switched() {
     let dir = tempfile::tempdir().expect("a folder");
     let output = dir.path().to_str().expect("a plain path");
     let arguments =
         ["--ablation", "--simulated", "--trials", "36", "--seeds", "1", "--output", output, "--ops", TINY];
     let (table, _) = succeeds(&arguments);
-    for name in ["fixed-width", "no-rewrites", "bootstrapped", "no-repair", "perfect-tiles"] {
+    for name in ["fixed-width", "rewrites", "bootstrapped", "no-repair", "perfect-tiles"] {
         assert!(table.contains(&format!("\n| {name} | 1 |")), "{name} is missing:\n{table}");
     }
 }

@@ -1,4 +1,4 @@
-//! Settings of felix by name, so that a part of it can be switched off and what it is worth be measured.
+//! Settings of felix by name, so that a part of it can be switched and what it is worth be measured.
 
 use talweg_search::FelixParams;
 
@@ -21,9 +21,9 @@ pub const SWITCHES: [Switch; 6] = [
         set: |felix| felix.descent.fix_width(),
     },
     Switch {
-        name: "no-rewrites",
-        help: "smooth formulas as they are, without rewriting by e-graph",
-        set: |felix| felix.formulas.rewrites = false,
+        name: "rewrites",
+        help: "rewrite formulas by e-graph before they are smoothed: shorter ones, made more slowly",
+        set: |felix| felix.formulas.rewrites = true,
     },
     Switch {
         name: "no-repair",
@@ -74,6 +74,6 @@ mod tests {
         assert!(!felix.descent.repair && felix.descent.width.0 == felix.descent.width.1);
         assert!(apply(&mut felix, "").is_ok());
         let error = apply(&mut felix, "no-luck").expect_err("no such switch").to_string();
-        assert!(error.contains("`no-luck`") && error.contains("no-rewrites"), "{error}");
+        assert!(error.contains("`no-luck`") && error.contains("no-repair"), "{error}");
     }
 }

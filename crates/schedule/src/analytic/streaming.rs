@@ -119,7 +119,7 @@ mod tests {
         let trace = default_trace(&dag, &target);
         let lowered = Schedule::replay(dag, &trace).expect("legal").lower().expect("lowers");
         let nest = concretize(&lowered, &|_| None).expect("no knobs");
-        verify_nest(&nest).unwrap_or_else(|e| panic!("{spec}: {e}\n{trace}"));
+        verify_nest(&nest).unwrap_or_else(|e| panic!("{spec}: {e:?}\n{trace}"));
         trace.to_string()
     }
 

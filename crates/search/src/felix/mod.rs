@@ -66,12 +66,13 @@ impl Default for FelixParams {
             draws: 8,
             measured: 0.5,
             steps: 48,
-            gradients: 20_000,
+            gradients: 10_000,
             epsilon: 0.05,
             diversity: 0.02,
             polish: 3,
             descent: DescentParams::default(),
-            formulas: SmoothOptions::default(),
+            // What rewriting takes is more than what shorter formulas save within minutes.
+            formulas: SmoothOptions { rewrites: false },
         }
     }
 }

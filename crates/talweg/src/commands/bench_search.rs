@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Cost models to combine every search with (trees, rank, mlp, mlp-bootstrap, random; own for the search's own).
     #[arg(long, default_value = "own", value_delimiter = ',', value_name = "NAMES")]
     models: Vec<String>,
-    /// Compare felix with felix without single parts, in place of strategies.
+    /// Compare felix with felix with single parts switched, in place of strategies.
     #[arg(long, conflicts_with_all = ["strategies", "models"])]
     ablation: bool,
     /// The operators; without it those of the quality bar of tuning, a fused convolution and the scores of attention.

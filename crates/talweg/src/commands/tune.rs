@@ -47,7 +47,7 @@ pub struct Arguments {
     /// random. Felix takes the networks only.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Switch parts of felix off: fixed-width, no-rewrites, no-repair, no-neat, no-polish, no-descent; several with commas.
+    /// Switch parts of felix: fixed-width, rewrites, no-repair, no-neat, no-polish, no-descent; several with commas.
     #[arg(long, value_name = "NAMES")]
     felix: Option<String>,
     /// Which tiles are searched: any, or perfect for those that divide their loops.
@@ -181,7 +181,7 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
     options.model = model.map_err(|e| Failure::input(format!("--model: {e}")))?;
     if let Some(names) = &arguments.felix {
         if options.strategy != StrategyKind::Felix {
-            return Err(Failure::input("--felix switches parts of felix off; add `--strategy felix`"));
+            return Err(Failure::input("--felix switches parts of felix; add `--strategy felix`"));
         }
         switches::apply(&mut options.felix, names).map_err(|e| Failure::input(format!("--felix: {e}")))?;
     }

@@ -1,4 +1,4 @@
-//! Strategies with their settings, and the parts of felix to be switched off.
+//! Strategies with their settings, and the parts of felix to be switched.
 
 use talweg_tuner::{ModelKind, StrategyKind};
 
@@ -23,12 +23,12 @@ impl Contestant {
         Contestant { name, arguments }
     }
 
-    /// Felix as it is, and with one part switched off at a time.
+    /// Felix as it is, and with one part switched at a time.
     pub fn ablation() -> Vec<Contestant> {
         let variants: [(&str, &[&str]); 6] = [
             ("felix", &[]),
             ("fixed-width", &["--felix", "fixed-width"]),
-            ("no-rewrites", &["--felix", "no-rewrites"]),
+            ("rewrites", &["--felix", "rewrites"]),
             ("bootstrapped", &["--model", "mlp-bootstrap"]),
             ("no-repair", &["--felix", "no-repair"]),
             ("perfect-tiles", &["--tiles", "perfect"]),

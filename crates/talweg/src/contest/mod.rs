@@ -6,7 +6,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`contestant`] | strategies with their settings, and the parts of felix to be switched off |
+//! | [`contestant`] | strategies with their settings, and the parts of felix to be switched |
 //! | [`operators`] | the operators searches are compared on |
 //! | [`run`] | one finished run, and the folder of all of them |
 //! | [`table`] | times to reach a level, speed-ups, final ratios, first batches |
