@@ -194,7 +194,7 @@ fn a_killed_run_leaves_a_sound_database_and_is_resumed() {
         std::thread::sleep(std::time::Duration::from_millis(pause));
         child.kill().expect("it is killed");
         child.wait().expect("it is gone");
-        let db = Database::open_existing(&at.join("talweg.db")).expect("the database opens");
+        let db = Database::open_existing(at.join("talweg.db")).expect("the database opens");
         db.check().expect("the database is sound");
         assert!(!at.join("net.talweg.lock").exists(), "a lock without a result");
     }

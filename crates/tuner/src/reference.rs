@@ -38,8 +38,11 @@ pub fn reference_task(dag: &Dag, tolerance: f64) -> Result<Task, ReferenceError>
 /// A DAG with more operations than this is not interpreted as a whole: see [`checked_by_parts`].
 pub const EXPENSIVE: f64 = 5e8;
 
+/// The share of a DAG's operations that one part of it may take to be worth it.
+const CHEAP: f64 = 0.2;
+
 /// Whether outputs of an expensive DAG are right, as far as the interpreter says at the first, the middle and the last
-/// position of the longest axis of each; everything else at these positions is computed, tails of other axes included.
+/// position of the axis of each that makes this cheapest; everything else there is computed, tails of other axes included.
 /// `None` if the DAG cannot be computed by parts.
 pub fn checked_by_parts(
     dag: &Dag,
@@ -49,9 +52,12 @@ pub fn checked_by_parts(
 ) -> Option<bool> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     for (id, got) in outputs {
-        let mut axes: Vec<usize> = (0..got.shape().len()).collect();
-        axes.sort_by_key(|axis| std::cmp::Reverse(got.shape()[*axis]));
-        let axis = *axes.iter().find(|axis| slice(dag, *id, **axis, 0).is_some())?;
+        let cost = |axis: usize| slice(dag, *id, axis, 0).map(|part| (part.arithmetic(), axis));
+        let costs = (0..got.shape().len()).filter_map(cost);
+        let (cost, axis) = costs.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        if cost > CHEAP * dag.arithmetic() {
+            return None;
+        }
         let extent = got.shape()[axis];
         for at in [0, extent / 2, extent - 1] {
             let part = slice(dag, *id, axis, at as i64)?;

@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(ratios(&peer, &ours), [1.5, 1.8, 2.0]);
         let text = table("net", &[ours, peer], &[("openvino".into(), "absent".into())]);
         assert!(text.contains("1.80 (1.50 to 2.00)") && text.contains("not timed: absent"), "{text}");
-        let tensor = |values: &[f32]| vec![Tensor::new(&[values.len()], values.to_vec())];
+        let tensor = |values: &[f32]| vec![Tensor::new([values.len()], values.to_vec())];
         assert_eq!(largest_difference(&tensor(&[1.0, -4.0]), &tensor(&[1.5, -4.0])), Some(0.125));
         assert_eq!(largest_difference(&tensor(&[1.0]), &tensor(&[1.0, 2.0])), None);
         assert_eq!(largest_difference(&tensor(&[f32::NAN]), &tensor(&[1.0])), Some(f64::INFINITY));
