@@ -87,8 +87,9 @@ class Case:
         self.name, self.spec, self.schedule, self.threads = name, spec, schedule, threads
         self.reports = []
 
-    def run(self, budget):
-        arguments = ["op", self.spec, "--json", "--threads", str(self.threads), "--budget", str(budget)]
+    def run(self, budget, patience):
+        arguments = ["op", self.spec, "--json", "--threads", str(self.threads)]
+        arguments += ["--budget", str(budget), "--patience", str(patience)]
         if self.schedule:
             arguments += ["--schedule", str(self.schedule)]
         self.reports.append(json.loads(talweg(*arguments)))
@@ -106,7 +107,7 @@ class Doctor:
     def __init__(self):
         self.readings = []
 
-    def run(self, _budget):
+    def run(self, _budget, _patience):
         levels = json.loads(talweg("doctor", "--json"))["bandwidth"]
         self.readings.append({level["level"]: level for level in levels})
 
@@ -258,14 +259,14 @@ def shout(text):
     print(f"{line}\n!! {text}\n{line}", file=sys.stderr)
 
 
-def measure(cases, rounds, budget):
+def measure(cases, rounds, budget, patience):
     """Runs all rounds and returns the share of the CPUs that others used meanwhile."""
     start, busy, own = time.monotonic(), busy_ticks(), own_ticks()
     for number in range(1, rounds + 1):
         for at, case in enumerate(cases, 1):
             if sys.stderr.isatty():
                 print(f"\r\033[Kround {number} of {rounds}, {at} of {len(cases)}", end="", file=sys.stderr, flush=True)
-            case.run(budget)
+            case.run(budget, patience)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     elapsed = (time.monotonic() - start) * os.sysconf("SC_CLK_TCK") * (os.cpu_count() or 1)
@@ -276,6 +277,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="times each case is run (default: 3)")
     parser.add_argument("--budget", type=float, default=0.6, help="seconds of sampling for each run (default: 0.6)")
+    parser.add_argument(
+        "--patience", type=float, default=10, help="seconds each run may wait for an undisturbed core (default: 10)"
+    )
     parser.add_argument("--only", default="", metavar="WORD", help="only bars whose name contains it")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
     parser.add_argument("--anyway", action="store_true", help="measure although the machine is busy")
@@ -291,7 +295,7 @@ def main():
             return 3
     build_if_missing()
     cases, make_rows = plan(arguments.only)
-    others = measure(cases, arguments.rounds, arguments.budget)
+    others = measure(cases, arguments.rounds, arguments.budget, arguments.patience)
     rows = make_rows()
     print_table(rows)
     missed = sum(not row.met for row in rows)

@@ -19,10 +19,12 @@ import tempfile
 import time
 from pathlib import Path
 
-import peer_runners
 import peers_venv
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.append(str(REPOSITORY / "crates/talweg/python"))
+import peer_runners  # noqa: E402
+
 WARM_UP_SECONDS = 0.3
 MEASURE_SECONDS = 1.0
 PAUSE_SECONDS = 0.1
@@ -80,9 +82,14 @@ def compare(path, threads, options, folder):
     tuned = None
     if options.tune:
         start = time.perf_counter()
-        talweg(options, "tune", path, "--budget", options.tune, "--threads", threads, "--db", database, "--strategy", options.strategy)
+        talweg(
+            options, "tune", path, "--budget", options.tune, "--threads", threads, "--db", database, "--strategy",
+            options.strategy, "-o", artefact,
+        )
         tuned = time.perf_counter() - start
-    report = json.loads(talweg(options, "compile", path, "-o", artefact, "--threads", threads, "--db", database, "--json"))
+    # The lock holds what tuning settled on in place; compiling by it gives the same bits again.
+    by = ["--lock", f"{artefact}.lock"] if options.tune else ["--db", database]
+    report = json.loads(talweg(options, "compile", path, "-o", artefact, "--threads", threads, *by, "--json"))
     np.save(folder / "x.npy", x)
     talweg(options, "run", artefact, "--threads", threads, "--input", f"{given.name}={folder / 'x.npy'}", "--output", folder / "y.npy")
     ours = np.load(folder / "y.npy")

@@ -85,7 +85,7 @@ def tune_all(operators, options, db):
 
 def measure(name, spec, options, db):
     """Times one tuned operator and its peers alternately."""
-    command = [str(options.talweg), "op", spec, "--json", "--threads", "1", "--schedule", "best", "--db", str(db)]
+    command = [str(options.talweg), "op", spec, "--json", "--patience", "0", "--threads", "1", "--schedule", "best", "--db", str(db)]
     result = compare_peers.compare(spec, options, talweg_command=command)
     return {"name": name, **result}
 

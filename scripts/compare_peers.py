@@ -21,10 +21,12 @@ import sys
 import time
 from pathlib import Path
 
-import peer_runners
 import peers_venv
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.append(str(REPOSITORY / "crates/talweg/python"))
+import peer_runners  # noqa: E402
+
 DEFAULT_OPS = ["softmax:rows=1536,n=128", "layernorm:rows=128,n=768"]
 WARM_UP_SECONDS = 0.05
 MEASURE_SECONDS = 0.2
@@ -104,7 +106,7 @@ def compare(op, options, talweg_command=None):
     runners, failures = prepare(peer_operators.parse(spec), options.threads)
     timers = {name: lambda run=run: median_us(run) for name, run in runners.items()}
     if not options.no_talweg:
-        command = [str(options.talweg), "op", spec, "--json", "--threads", str(options.threads)]
+        command = [str(options.talweg), "op", spec, "--json", "--patience", "0", "--threads", str(options.threads)]
         if schedule:
             command += ["--schedule", schedule]
         timers = {"talweg": lambda: talweg_us(talweg_command or command)} | timers

@@ -1,6 +1,7 @@
 //! All of it together: a program to an artefact.
 
 use std::io::{self, BufWriter, Cursor};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +15,7 @@ use talweg_tensor::op::Unary;
 
 use crate::kernel::{self, Choice, CompiledTask, KernelError};
 use crate::memory::{Arena, Lifetime};
+use crate::threads;
 use crate::weights::Weights;
 
 /// How to build.
@@ -116,6 +118,7 @@ pub fn build(
             label: task.dag.name.clone(),
             flops: task.dag.arithmetic(),
             schedule: compiled.schedule.to_string(),
+            threads: threads::few(&task.dag, &options.target),
         });
         objects.extend(&compiled.compiled.object);
         objects.resize(objects.len().next_multiple_of(64), 0);
@@ -162,7 +165,10 @@ impl Artefact {
     pub fn write(&self, path: &Path) -> Result<(), BuildError> {
         let failed = |source| BuildError::Write { path: path.to_path_buf(), source };
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = tempfile::Builder::new().prefix(".talweg-").tempfile_in(folder).map_err(failed)?;
+        // A temporary file is its owner's alone; an artefact is for whom the user's mask allows.
+        let permissions = std::fs::Permissions::from_mode(0o666);
+        let file = tempfile::Builder::new().prefix(".talweg-").permissions(permissions).tempfile_in(folder);
+        let file = file.map_err(failed)?;
         self.write_to(BufWriter::with_capacity(1 << 20, file.as_file())).map_err(failed)?;
         file.persist(path).map_err(|e| failed(e.error))?;
         Ok(())

@@ -5,6 +5,7 @@
 //! | [`kernel`] | a task with its schedule, lowered and compiled |
 //! | [`memory`] | which value lies where in the arena |
 //! | [`weights`] | constants as kernels read them, each stored once |
+//! | [`threads`] | which kernels are too short for several threads |
 //! | [`library`] | an artefact as a shared library with a C header |
 //! | [`build`] | all of it together: a [`Program`](talweg_graph::Program) to an [`Artefact`] |
 
@@ -12,6 +13,7 @@ pub mod build;
 pub mod kernel;
 pub mod library;
 pub mod memory;
+pub mod threads;
 pub mod weights;
 
 pub use build::{Artefact, BuildError, BuildOptions, build};

@@ -189,9 +189,11 @@ impl Artefact {
         for step in &manifest.steps {
             if let Work::Kernel { kernel, arguments } = &step.work {
                 let arguments: Vec<String> = arguments.iter().map(|at| place(*at)).collect();
+                let alone = manifest.kernels[*kernel].threads == Some(1);
+                let table = if alone { "&serial" } else { "&s->pool.table" };
                 let _ = writeln!(
                     text,
-                    "    {}((uint8_t *const[]){{{}}}, s->workspace, &s->pool.table);",
+                    "    {}((uint8_t *const[]){{{}}}, s->workspace, {table});",
                     symbol(prefix, *kernel),
                     arguments.join(", ")
                 );

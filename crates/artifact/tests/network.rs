@@ -59,7 +59,12 @@ fn program() -> Program {
     };
     graph.outputs = vec![y, v, z, c];
     let text = dag.to_string();
-    Program { graph, tasks: vec![Task { dag, text, uses: 2 }], steps: vec![first, second, view, plain] }
+    Program {
+        graph,
+        tasks: vec![Task { dag, text, uses: 2 }],
+        steps: vec![first, second, view, plain],
+        forks: vec![],
+    }
 }
 
 fn artefact_bytes(program: &Program) -> Vec<u8> {

@@ -86,7 +86,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
                 return;
             }
             match step {
-                Step::Alloc(_) => {}
+                Step::Alloc(_) | Step::Prefetch(_) => {}
                 Step::Store(s) => self.visit_store(v, s),
                 _ if !step.touches(v.buffer) => {}
                 Step::If(i) => {

@@ -164,6 +164,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
                 Step::For(l) => self.for_loop(l)?,
                 Step::If(i) => self.branch(i)?,
                 Step::Store(s) => self.store(s)?,
+                Step::Prefetch(p) => self.prefetch(p)?,
                 Step::Alloc(b) => {
                     self.frame.cache.forget(*b);
                     if self.promote_local(*b, &steps[at + 1..])? {

@@ -1,17 +1,15 @@
-//! The functions of a module: the exported kernel, its body, and the bodies of its parallel loops.
+//! The functions of a module: what the exported kernel and the bodies of its parallel loops have in common.
 
 use inkwell::attributes::{Attribute, AttributeLoc};
-use inkwell::module::Linkage;
-use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{FunctionValue, PointerValue};
-use talweg_ir::{Role, TensorId};
+use talweg_ir::TensorId;
 
 use crate::emitter::{Emit, Emitter, Frame, Scope, Sums};
 use crate::env::Env;
 use crate::isa::Isa;
-use crate::layout::{ALIGNMENT, Place};
-use crate::ops::{Ops, T, V};
-use crate::plan::{Kind, Plan, Step, effects_of};
+use crate::layout::Place;
+use crate::ops::{Ops, V};
+use crate::plan::{Plan, effects_of};
 
 impl<'c, 'p> Emitter<'c, 'p> {
     /// Emits the whole kernel and returns its module.
@@ -39,31 +37,15 @@ impl<'c, 'p> Emitter<'c, 'p> {
         let (Some(table), Some(workspace), Some(parallel)) = (argument(0), argument(1), argument(2)) else {
             return Err(e.internal("the exported function lost its parameters"));
         };
-        let mut args: Vec<V> = Vec::new();
         for b in &used {
-            args.push(match plan.layout.place(*b) {
-                Place::Argument(at) => e.o.load(ptr, e.entry_of(table, at as usize), 8, true),
-                Place::Shared(at) => e.o.offset(workspace, e.o.int(at)).into(),
-                Place::Scratch(at) => e.o.offset(workspace, e.o.int(e.scratch_start() + at)).into(),
+            e.frame.bases[b.index()] = Some(match plan.layout.place(*b) {
+                Place::Argument(at) => e.table_pointer(table, at as usize),
+                Place::Shared(at) => e.o.offset(workspace, e.o.int(at)),
+                Place::Scratch(at) => e.o.offset(workspace, e.o.int(e.scratch_start() + at)),
             });
         }
-        if plan.body.iter().all(is_outlined) {
-            // Nothing touches memory outside the outlined loops, so there is nothing to tell about aliasing.
-            for (b, base) in used.iter().zip(args) {
-                e.frame.bases[b.index()] = Some(base.into_pointer_value());
-            }
-            e.frame.scopes.push(Scope::new(e.o.marker(), None, None, 0));
-        } else {
-            let body = e.declare_body("body", &used, &[ptr, ptr]);
-            args.push(workspace.into());
-            args.push(parallel.into());
-            e.o.call(body, &args);
-            e.o.ret();
-            e.begin_body(body, &used);
-        }
-        let parameter = |at: usize| e.frame.function.get_nth_param(at as u32).map(V::into_pointer_value);
-        let first = if e.frame.function == exported { 1 } else { used.len() };
-        (e.frame.workspace, e.frame.parallel) = (parameter(first), parameter(first + 1));
+        (e.frame.workspace, e.frame.parallel) = (Some(workspace), Some(parallel));
+        e.begin_body();
         e.block(&plan.body)?;
         e.end_body();
         Ok(e.o)
@@ -74,48 +56,13 @@ impl<'c, 'p> Emitter<'c, 'p> {
         self.plan.layout.shared_bytes
     }
 
-    /// Declares an internal function that takes the pointers of `buffers`, then `extra` parameters.
-    pub fn declare_body(&mut self, name: &str, buffers: &[TensorId], extra: &[T<'c>]) -> FunctionValue<'c> {
-        let o = &self.o;
-        let mut params: Vec<BasicMetadataTypeEnum> = buffers.iter().map(|_| o.ptr().into()).collect();
-        params.extend(extra.iter().map(|t| BasicMetadataTypeEnum::from(*t)));
-        let name = format!("{}.{name}", self.plan.symbol);
-        let t = o.ctx.void_type().fn_type(&params, false);
-        let function = o.module.add_function(&name, t, Some(Linkage::Internal));
-        self.function_attributes(function);
-        let attribute = |name: &str, value: u64| {
-            self.o.ctx.create_enum_attribute(Attribute::get_named_enum_kind_id(name), value)
-        };
-        for (at, b) in buffers.iter().enumerate() {
-            let buffer = self.plan.buffer(*b);
-            let loc = AttributeLoc::Param(at as u32);
-            function.add_attribute(loc, attribute("noalias", 0));
-            function.add_attribute(loc, attribute("align", ALIGNMENT as u64));
-            let bytes = buffer.elements as u64 * buffer.dtype.bytes() as u64;
-            if bytes > 0 {
-                function.add_attribute(loc, attribute("dereferenceable", bytes));
-            }
-            if matches!(buffer.role, Role::Input | Role::Const | Role::Packed) {
-                function.add_attribute(loc, attribute("readonly", 0));
-            }
-        }
-        function
-    }
-
-    /// Starts to write an internal function, in a new frame that is current from now on.
-    pub fn begin_body(&mut self, function: FunctionValue<'c>, buffers: &[TensorId]) -> Frame<'c, 'p> {
-        let mut frame = Frame::new(function, self.plan.buffers.len());
-        let entry = self.o.block(function, "entry");
-        self.o.goto(entry);
+    /// Starts the body of a function whose pointers are known.
+    pub fn begin_body(&mut self) {
         let marker = self.o.marker();
-        frame.scopes.push(Scope::new(marker, None, None, 0));
-        for (at, b) in buffers.iter().enumerate() {
-            frame.bases[b.index()] = function.get_nth_param(at as u32).map(V::into_pointer_value);
-        }
-        std::mem::replace(&mut self.frame, frame)
+        self.frame.scopes.push(Scope::new(marker, None, None, 0));
     }
 
-    /// Ends the internal function being written.
+    /// Ends the function being written.
     pub fn end_body(&mut self) {
         self.o.ret();
         let scope = self.frame.scopes.pop();
@@ -139,13 +86,13 @@ impl<'c, 'p> Emitter<'c, 'p> {
         }
     }
 
-    /// A pointer stored in or loaded from a table of 8-byte entries.
+    /// The pointer in an entry of a table, which never changes while the kernel runs.
+    pub fn table_pointer(&self, table: PointerValue<'c>, at: usize) -> PointerValue<'c> {
+        self.o.load(self.o.ptr(), self.entry_of(table, at), 8, true).into_pointer_value()
+    }
+
+    /// The place of an entry in a table of 8-byte entries.
     pub fn entry_of(&self, table: PointerValue<'c>, at: usize) -> PointerValue<'c> {
         self.o.offset(table, self.o.int(at as i64 * 8))
     }
-}
-
-/// Whether the step becomes a call through the table of parallel functions.
-fn is_outlined(step: &Step) -> bool {
-    matches!(step, Step::For(l) if l.kind == Kind::Parallel && l.extent.as_int().is_some_and(|n| n > 1))
 }

@@ -13,6 +13,7 @@
 //! | `env`, `index` | what variables stand for; index arithmetic and addresses |
 //! | `load`, `store`, `guard`, `cache` | memory accesses, guarded reads, reuse of loads |
 //! | `accesses`, `promote` | which elements live in registers |
+//! | `prefetch` | fetching the next panel of packed constants while one is in use |
 //! | `value`, `math` | arithmetic, conversions and math functions |
 //! | `ops` | a thin layer over the LLVM builder |
 
@@ -35,6 +36,7 @@ mod math;
 mod ops;
 mod parallel;
 mod plan;
+mod prefetch;
 mod promote;
 mod store;
 mod value;
@@ -142,4 +144,10 @@ fn produce<R>(
         scratch_bytes: plan.layout.scratch_bytes as usize,
     };
     Ok((out, meta))
+}
+
+/// The version of LLVM that compiles, for example `19.1.7`: the same program with another version is other code.
+pub fn llvm_version() -> String {
+    let (major, minor, patch) = inkwell::support::get_llvm_version();
+    format!("{major}.{minor}.{patch}")
 }

@@ -7,6 +7,9 @@ use crate::emitter::{Emit, Emitter, Scope, Vector};
 use crate::ops::V;
 use crate::plan::{For, Kind};
 
+/// Steps of unrolled reductions with fewer instructions than this share a block.
+const STEP: usize = 32;
+
 /// A part of a vector loop: iterations `base..base + active`, computed in `lanes` lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
@@ -47,13 +50,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
         }
         match (l.kind, extent.as_int()) {
             (_, Some(n)) if n <= 0 => Ok(()),
-            (Kind::Unroll, Some(n)) => {
-                let region = self.enter_lane_accumulators(l)?;
-                for i in 0..n {
-                    self.with_const(l, i)?;
-                }
-                self.leave(region)
-            }
+            (Kind::Unroll, Some(n)) => self.unrolled(l, n),
             (Kind::Vector, Some(n)) if self.frame.vector.is_none() => {
                 let region = self.enter_lane_accumulators(l)?;
                 for c in chunks(n, l.lanes, l.masked) {
@@ -61,13 +58,7 @@ impl<'c, 'p> Emitter<'c, 'p> {
                 }
                 self.leave(region)
             }
-            (_, Some(n)) if n == l.repeat => {
-                let region = self.enter_lane_accumulators(l)?;
-                for i in 0..n {
-                    self.with_const(l, i)?;
-                }
-                self.leave(region)
-            }
+            (_, Some(n)) if n == l.repeat => self.unrolled(l, n),
             (Kind::Parallel, _) if self.frame.parallel.is_some() => self.parallel_loop(l, &extent),
             _ => {
                 let extent = extent.floor_div(l.repeat);
@@ -77,6 +68,27 @@ impl<'c, 'p> Emitter<'c, 'p> {
                 let highest = if bounds.hi.is_finite() { bounds.hi as i64 - 1 } else { i64::MAX >> 16 };
                 self.run_loop(l, start, end, bounds.lo < 1.0, highest)
             }
+        }
+    }
+
+    fn unrolled(&mut self, l: &'p For, n: i64) -> Emit<()> {
+        let region = self.enter_lane_accumulators(l)?;
+        for i in 0..n {
+            self.with_const(l, i)?;
+            if i + 1 < n {
+                self.end_step(l);
+            }
+        }
+        self.leave(region)
+    }
+
+    /// Gives the next iteration of an unrolled reduction a block of its own. LLVM would move the loads of all iterations
+    /// to the top of a common one, where they take the registers of the tile.
+    fn end_step(&mut self, l: &For) {
+        if l.reduces && self.o.count_in_block() >= STEP {
+            let next = self.o.block(self.frame.function, "step");
+            self.o.br(next);
+            self.o.goto(next);
         }
     }
 

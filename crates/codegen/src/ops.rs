@@ -392,13 +392,6 @@ impl<'c> Ops<'c> {
         })
     }
 
-    /// Calls a function of this module that returns nothing.
-    pub fn call(&self, function: FunctionValue<'c>, args: &[V<'c>]) {
-        self.tick();
-        let args: Vec<BasicMetadataValueEnum> = args.iter().map(|a| (*a).into()).collect();
-        built(self.builder.build_call(function, &args, ""));
-    }
-
     /// Calls through a pointer a function that returns nothing.
     pub fn call_indirect(&self, t: FunctionType<'c>, function: PointerValue<'c>, args: &[V<'c>]) {
         self.tick();
@@ -488,6 +481,14 @@ impl<'c> Ops<'c> {
         let t = v.get_type();
         let align = self.ctx.i32_type().const_int(u64::from(align), false).into();
         self.intrinsic_over("llvm.masked.store", t, &[t, self.ptr()], &[v, at.into(), align, mask]);
+    }
+
+    /// Asks for a line of the second cache level, to be read soon.
+    pub fn prefetch(&self, at: PointerValue<'c>) {
+        let number = |v| self.ctx.i32_type().const_int(v, false).into();
+        let (read, second_level, data) = (number(0), number(2), number(1));
+        let ptr = self.ptr();
+        self.intrinsic_over("llvm.prefetch", ptr, &[ptr], &[at.into(), read, second_level, data]);
     }
 
     /// Loads from a vector of pointers where the mask bit is set; the others are zero.

@@ -8,12 +8,11 @@
 //! loop variables.
 
 use inkwell::module::Linkage;
-use inkwell::types::BasicType;
 use inkwell::values::PointerValue;
 use talweg_expr::Expr;
 use talweg_ir::TensorId;
 
-use crate::emitter::{Emit, Emitter};
+use crate::emitter::{Emit, Emitter, Frame};
 use crate::layout::Place;
 use crate::ops::V;
 use crate::plan::For;
@@ -83,13 +82,11 @@ impl<'c, 'p> Emitter<'c, 'p> {
         let number = self.outlined;
         self.outlined += 1;
         let (ptr, int) = (self.o.ptr(), self.o.i64());
-        let extra = vec![int.as_basic_type_enum(); 2 + outer.len()];
-        let inner = self.declare_body(&format!("loop{number}"), buffers, &extra);
-
         let t = self.o.ctx.void_type().fn_type(&[ptr.into(), int.into(), int.into(), int.into()], false);
         let name = format!("{}.part{number}", self.plan.symbol);
         let part = self.o.module.add_function(&name, t, Some(Linkage::Internal));
         self.function_attributes(part);
+        let saved = std::mem::replace(&mut self.frame, Frame::new(part, self.plan.buffers.len()));
         let entry = self.o.block(part, "entry");
         self.o.goto(entry);
         let (Some(closure), Some(begin), Some(end), Some(worker)) =
@@ -98,39 +95,35 @@ impl<'c, 'p> Emitter<'c, 'p> {
             return Err(self.internal("a parallel body lost its parameters"));
         };
         let closure = closure.into_pointer_value();
-        let o = &self.o;
-        let workspace = o.load(ptr, self.entry_of(closure, buffers.len()), 8, true).into_pointer_value();
-        let stride = o.int(self.plan.layout.scratch_bytes).into();
-        let start = o.add(o.mul(worker, stride), o.int(self.scratch_start()).into());
-        let scratch = o.offset(workspace, start.into_int_value());
-        let mut args: Vec<V> = Vec::new();
+        let mut scratch = None;
         for (at, b) in buffers.iter().enumerate() {
-            args.push(match self.plan.layout.place(*b) {
-                Place::Scratch(offset) => o.offset(scratch, o.int(offset)).into(),
-                _ => o.load(ptr, self.entry_of(closure, at), 8, true),
+            self.frame.bases[b.index()] = Some(match self.plan.layout.place(*b) {
+                Place::Scratch(offset) => {
+                    let start =
+                        *scratch.get_or_insert_with(|| self.scratch_of(closure, buffers.len(), worker));
+                    self.o.offset(start, self.o.int(offset))
+                }
+                _ => self.table_pointer(closure, at),
             });
         }
-        args.extend([begin, end]);
-        for at in 0..outer.len() {
-            let entry = self.entry_of(closure, buffers.len() + 1 + at);
-            args.push(o.load(int.into(), entry, 8, true));
-        }
-        o.call(inner, &args);
-        o.ret();
-
-        let saved = self.begin_body(inner, buffers);
-        let param = |at: usize| inner.get_nth_param((buffers.len() + at) as u32);
         for (at, (var, ..)) in outer.iter().enumerate() {
-            if let Some(v) = param(2 + at) {
-                self.frame.variables.insert(var.clone(), (0, v.into_int_value()));
-            }
+            let entry = self.entry_of(closure, buffers.len() + 1 + at);
+            let value = self.o.load(int.into(), entry, 8, true).into_int_value();
+            self.frame.variables.insert(var.clone(), (0, value));
         }
-        let (Some(begin), Some(end)) = (param(0), param(1)) else {
-            return Err(self.internal("a parallel body lost its range"));
-        };
+        self.begin_body();
         self.run_loop(l, begin, end, true, highest)?;
         self.end_body();
         self.frame = saved;
         Ok(part.as_global_value().as_pointer_value())
+    }
+
+    /// Where a worker's scratch begins; the closure's entry `at` is the workspace.
+    fn scratch_of(&self, closure: PointerValue<'c>, at: usize, worker: V<'c>) -> PointerValue<'c> {
+        let o = &self.o;
+        let workspace = self.table_pointer(closure, at);
+        let stride = o.int(self.plan.layout.scratch_bytes).into();
+        let start = o.add(o.mul(worker, stride), o.int(self.scratch_start()).into());
+        o.offset(workspace, start.into_int_value())
     }
 }

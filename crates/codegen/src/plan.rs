@@ -8,6 +8,7 @@ use crate::error::CodegenError;
 use crate::isa::Isa;
 use crate::layout::Layout;
 use crate::linear::Linear;
+use crate::prefetch::{Prefetch, add_prefetches};
 
 /// A nest ready to be emitted.
 pub struct Plan {
@@ -42,6 +43,7 @@ pub enum Step {
     Store(Store),
     If(If),
     Alloc(TensorId),
+    Prefetch(Prefetch),
 }
 
 pub struct For {
@@ -56,6 +58,8 @@ pub struct For {
     pub masked: bool,
     /// How many iterations of a run-time loop are done at once; divides the extent.
     pub repeat: i64,
+    /// Whether each iteration adds to elements that the others add to as well.
+    pub reduces: bool,
 }
 
 pub struct Store {
@@ -212,6 +216,7 @@ impl Step {
                 s.value.visit_reads(&mut |b, _| out.reads.insert(b));
             }
             Step::Alloc(b) => out.allocs.insert(*b),
+            Step::Prefetch(_) => {}
         }
     }
 
@@ -225,7 +230,7 @@ impl Step {
                 self.add_effects(&mut e);
                 e.touches(id)
             }
-            Step::Alloc(_) => false,
+            Step::Alloc(_) | Step::Prefetch(_) => false,
         }
     }
 }
@@ -280,7 +285,8 @@ impl Plan {
         }
         let allocated_outside = vec![None; buffers.len()];
         let mut planner = Planner { nest, isa, buffers, allocated_outside };
-        let body = planner.steps(&nest.body, Around::default())?;
+        let mut body = planner.steps(&nest.body, Around::default())?;
+        add_prefetches(&mut body, &planner.buffers);
         let layout = Layout::new(&planner.buffers);
         let symbol: String =
             nest.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
@@ -358,8 +364,11 @@ impl Planner<'_> {
                 };
                 let body = self.steps(&l.body, inner)?;
                 let mut effects = effects_of(&body);
+                let mut shared = BufferSet::default();
+                add_shared(&body, &Expr::sym(&l.var), &mut shared);
+                let reduces = shared.iter().next().is_some();
                 if kind == Kind::Vector {
-                    add_horizontal(&body, &Expr::sym(&l.var), &mut effects.horizontal);
+                    effects.horizontal.union(&shared);
                 }
                 let (lanes, masked) =
                     if kind == Kind::Vector { self.vector_shape(&body) } else { (1, false) };
@@ -376,6 +385,7 @@ impl Planner<'_> {
                     lanes,
                     masked,
                     repeat,
+                    reduces,
                 })
             }
         })
@@ -454,22 +464,22 @@ fn vectors_of(steps: &[Step]) -> i64 {
     steps.iter().map(count).max().unwrap_or(0)
 }
 
-/// Buffers updated at places that do not mention the lanes' variable.
-fn add_horizontal(steps: &[Step], lane: &Expr, out: &mut BufferSet) {
+/// Buffers updated at places that do not mention a loop's variable.
+fn add_shared(steps: &[Step], var: &Expr, out: &mut BufferSet) {
     for s in steps {
         match s {
-            Step::For(l) => add_horizontal(&l.body, lane, out),
+            Step::For(l) => add_shared(&l.body, var, out),
             Step::If(i) => {
-                add_horizontal(&i.then, lane, out);
-                add_horizontal(&i.otherwise, lane, out);
+                add_shared(&i.then, var, out);
+                add_shared(&i.otherwise, var, out);
             }
             Step::Store(s) => {
-                let moves = |(t, _): &(Expr, i64)| lane.as_sym().is_some_and(|l| t.mentions(l));
+                let moves = |(t, _): &(Expr, i64)| var.as_sym().is_some_and(|v| t.mentions(v));
                 if s.update.is_some() && !s.address.terms.iter().any(moves) {
                     out.insert(s.buffer);
                 }
             }
-            Step::Alloc(_) => {}
+            Step::Alloc(_) | Step::Prefetch(_) => {}
         }
     }
 }
@@ -495,7 +505,7 @@ fn visit_types(steps: &[Step], buffers: &[BufferPlan], f: &mut dyn FnMut(DType))
                 f(buffers[s.buffer.index()].dtype);
                 s.value.visit_types(f);
             }
-            Step::Alloc(_) => {}
+            Step::Alloc(_) | Step::Prefetch(_) => {}
         }
     }
 }

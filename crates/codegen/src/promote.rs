@@ -388,6 +388,6 @@ fn moves_with(steps: &[Step], buffer: TensorId, var: &talweg_expr::Expr) -> bool
             s.value.visit_reads(&mut |b, address| found |= b == buffer && mentions(address));
             found
         }
-        Step::Alloc(_) => false,
+        Step::Alloc(_) | Step::Prefetch(_) => false,
     })
 }

@@ -7,6 +7,7 @@
 //! | `rules` | one rule a file: before -> after |
 //! | [`program`] | a network cut into tasks |
 //! | [`mod@partition`] | cutting: tasks emitted, deduplicated, in order |
+//! | [`forks`] | steps that several algorithms can do, and choosing among them |
 //! | `fuse` | which nodes become one task |
 //! | `emit` | operators as tensor expressions, one file for each family |
 //! | `constants` | weights in another layout |
@@ -15,6 +16,7 @@
 
 mod constants;
 mod emit;
+pub mod forks;
 mod fuse;
 pub mod graph;
 pub mod partition;
@@ -24,6 +26,7 @@ pub mod rewrite;
 mod rules;
 pub mod testing;
 
+pub use forks::{Algorithm, Fork, Way};
 pub use graph::{Graph, GraphError, Node, NodeId, Value, ValueId};
 pub use partition::{PartitionError, PartitionOptions, partition};
 pub use program::{Program, Step, Task, Work};

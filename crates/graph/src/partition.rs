@@ -6,11 +6,16 @@ use talweg_ir::{Dag, verify_dag};
 use talweg_tensor::Op;
 
 use crate::emit::Network;
-use crate::emit::conv::kernel_weights;
+use crate::emit::conv::{kernel_weights, winograd_weights};
 use crate::emit::task::{Group, emit};
+use crate::forks::{Algorithm, Derived, Fork, Way};
 use crate::fuse::{self, Groups};
 use crate::graph::{Graph, GraphError, NodeId, ValueId};
 use crate::program::{Program, Step, Task, Work};
+
+/// Output tiles of Winograd's algorithm that are worth considering: larger ones hardly save work any more, and lose
+/// accuracy.
+const WINOGRAD_TILES: [i64; 2] = [2, 4];
 
 /// What to fuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +43,7 @@ pub enum PartitionError {
 pub fn partition(mut graph: Graph, options: &PartitionOptions) -> Result<Program, PartitionError> {
     graph.verify()?;
     let weights = add_weights(&mut graph);
+    let derived = add_derived(&mut graph, &weights);
     let producers = graph.producers();
     let mut refused = BTreeSet::new();
     let mut alone: BTreeSet<NodeId> = if options.fuse {
@@ -53,10 +59,11 @@ pub fn partition(mut graph: Graph, options: &PartitionOptions) -> Result<Program
             graph: &graph,
             producers: &producers,
             weights: &weights,
+            derived: &derived,
             seen_through: &groups.seen_through,
         };
         match assemble(&network, &groups) {
-            Ok((tasks, steps)) => return Ok(Program { graph, tasks, steps }),
+            Ok((tasks, steps, forks)) => return Ok(Program { graph, tasks, steps, forks }),
             Err(group) => {
                 let nodes = group.nodes();
                 let seen = seen_by(&network, &group);
@@ -85,6 +92,21 @@ fn add_weights(graph: &mut Graph) -> BTreeMap<NodeId, ValueId> {
     out
 }
 
+/// Values for the weights that other algorithms read, computed when such an algorithm is chosen.
+fn add_derived(graph: &mut Graph, weights: &BTreeMap<NodeId, ValueId>) -> BTreeMap<NodeId, Vec<Derived>> {
+    let mut out: BTreeMap<NodeId, Vec<Derived>> = BTreeMap::new();
+    for (&id, &source) in weights {
+        for tile in WINOGRAD_TILES {
+            let Some(ty) = winograd_weights(graph, &graph.nodes[id.index()], source, tile) else { continue };
+            let name = format!("{}.winograd{tile}", graph.value(source).name);
+            let value = graph.add_value(name, ty);
+            let algorithm = Algorithm::Winograd { tile };
+            out.entry(id).or_default().push(Derived { algorithm, value, source });
+        }
+    }
+    out
+}
+
 /// The movements a task reads through.
 fn seen_by(network: &Network<'_>, group: &Group) -> BTreeSet<NodeId> {
     let mut out = BTreeSet::new();
@@ -102,14 +124,14 @@ fn seen_by(network: &Network<'_>, group: &Group) -> BTreeSet<NodeId> {
     out
 }
 
-type Assembled = (Vec<Task>, Vec<Step>);
+type Assembled = (Vec<Task>, Vec<Step>, Vec<Fork>);
 
 /// Steps in order, or the first task that cannot be emitted.
 fn assemble(network: &Network<'_>, groups: &Groups) -> Result<Assembled, Group> {
     let graph = network.graph;
     let mut tasks: Vec<Task> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    let mut steps: Vec<(NodeId, Step)> = Vec::new();
+    let mut steps: Vec<(NodeId, Step, Vec<Way>)> = Vec::new();
     for group in &groups.groups {
         let members = group.nodes();
         let last = members.last().copied().unwrap_or(NodeId(0));
@@ -117,31 +139,57 @@ fn assemble(network: &Network<'_>, groups: &Groups) -> Result<Assembled, Group> 
         let nodes = all.iter().map(|n| graph.nodes[n.index()].name.clone()).collect();
         if let Some(input) = viewed(network, group) {
             let (inputs, outputs) = (vec![Some(input)], vec![group.output]);
-            steps.push((last, Step { work: Work::View, inputs, outputs, nodes }));
+            steps.push((last, Step { work: Work::View, inputs, outputs, nodes }, Vec::new()));
             continue;
         }
-        let emitted = emit(network, group).map_err(|_| group.clone())?;
-        if verify_dag(&emitted.dag).is_err() || unused_input(&emitted.dag) {
-            return Err(group.clone());
-        }
-        let text = emitted.dag.to_string();
+        let direct = way(network, group, Algorithm::Direct, None).ok_or_else(|| group.clone())?;
+        let text = &direct.task.text;
         let at = *known.entry(text.clone()).or_insert_with(|| {
-            tasks.push(Task { dag: emitted.dag, text, uses: 0 });
+            tasks.push(direct.task.clone());
             tasks.len() - 1
         });
         tasks[at].uses += 1;
-        let inputs = emitted.inputs.into_iter().map(Some).collect();
-        steps.push((last, Step { work: Work::Kernel(at), inputs, outputs: vec![group.output], nodes }));
+        let step = Step {
+            work: Work::Kernel(at),
+            inputs: direct.inputs.clone(),
+            outputs: vec![group.output],
+            nodes,
+        };
+        let derived = group.anchor.and_then(|id| network.derived.get(&id)).map_or(&[][..], Vec::as_slice);
+        let others = derived.iter().filter_map(|d| way(network, group, d.algorithm, Some(*d)));
+        let mut ways: Vec<Way> = others.collect();
+        if !ways.is_empty() {
+            ways.insert(0, direct);
+        }
+        steps.push((last, step, ways));
     }
     for id in &groups.plain {
         let node = &graph.nodes[id.index()];
         let work = Work::Plain(node.op.clone());
         let nodes = vec![node.name.clone()];
         let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
-        steps.push((*id, Step { work, inputs, outputs, nodes }));
+        steps.push((*id, Step { work, inputs, outputs, nodes }, Vec::new()));
     }
-    steps.sort_by_key(|(id, _)| *id);
-    Ok((tasks, steps.into_iter().map(|(_, step)| step).collect()))
+    steps.sort_by_key(|(id, ..)| *id);
+    let (mut ordered, mut forks) = (Vec::new(), Vec::new());
+    for (at, (_, step, ways)) in steps.into_iter().enumerate() {
+        if !ways.is_empty() {
+            forks.push(Fork { step: at, ways, taken: 0 });
+        }
+        ordered.push(step);
+    }
+    Ok((tasks, ordered, forks))
+}
+
+/// A task emitted for an algorithm; `None` when it cannot be.
+fn way(network: &Network<'_>, group: &Group, algorithm: Algorithm, derived: Option<Derived>) -> Option<Way> {
+    let emitted = emit(network, group, algorithm).ok()?;
+    if verify_dag(&emitted.dag).is_err() || unused_input(&emitted.dag) {
+        return None;
+    }
+    let text = emitted.dag.to_string();
+    let inputs = emitted.inputs.into_iter().map(Some).collect();
+    Some(Way { algorithm, task: Task { dag: emitted.dag, text, uses: 0 }, inputs, derived })
 }
 
 /// The value whose bytes a task's output are, when it does nothing but reshape.

@@ -3,6 +3,7 @@
 use talweg_ir::Dag;
 use talweg_tensor::Op;
 
+use crate::forks::Fork;
 use crate::graph::{Graph, ValueId};
 
 /// A network ready to be compiled: the rewritten graph, its distinct tasks, and the steps in order.
@@ -14,6 +15,8 @@ pub struct Program {
     pub tasks: Vec<Task>,
     /// What is done, in order.
     pub steps: Vec<Step>,
+    /// Steps that several algorithms can do; see [`Program::choose`].
+    pub forks: Vec<Fork>,
 }
 
 /// A fused subgraph to optimise, shared by every step that computes the same thing on other values.

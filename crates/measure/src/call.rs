@@ -1,23 +1,28 @@
 //! A loaded kernel with its arguments, as the device that sampling drives.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use talweg_ir::DType;
-use talweg_runtime::{KernelFn, Parallel};
-use talweg_target::fma_probe;
+use talweg_runtime::{KernelFn, ThreadPool};
+use talweg_target::core_probe;
 
 use crate::region::Guarded;
 use crate::resident::Outcome;
+use crate::rotation::Rotation;
 use crate::sampling::Device;
 use crate::wire::Reply;
 
 /// A kernel with everything it is called with.
 pub(crate) struct Call<'a> {
     pub function: KernelFn,
-    pub pointers: Vec<*mut u8>,
+    /// The arguments' pointers; constants may take turns.
+    pub rotation: Rotation,
+    /// Whose turn it is.
+    pub turn: usize,
     pub workspace: *mut u8,
-    pub parallel: &'a Parallel,
+    pub pool: &'a ThreadPool,
     /// What the kernel reads: start and length.
     pub read: Vec<(*const u8, usize)>,
     /// The outputs in order, then the workspace.
@@ -46,7 +51,10 @@ impl Device for Call<'_> {
         for _ in 0..times {
             // SAFETY: the pointers are those of the kernel's arguments, of the sizes it was compiled for, and the
             // workspace is as large as its description says. A kernel that goes astray ends this process only.
-            unsafe { (self.function)(self.pointers.as_ptr(), self.workspace, self.parallel) };
+            unsafe {
+                (self.function)(self.rotation.sets[self.turn].as_ptr(), self.workspace, self.pool.parallel())
+            };
+            self.turn = if self.turn + 1 == self.rotation.sets.len() { 0 } else { self.turn + 1 };
         }
     }
 
@@ -59,8 +67,15 @@ impl Device for Call<'_> {
         }
     }
 
+    /// The slowest core counts: a kernel ends when its last thread does.
     fn probe(&mut self) -> f64 {
-        fma_probe()
+        // The bits of positive numbers are in the order of the numbers.
+        let slowest = AtomicU64::new(f64::INFINITY.to_bits());
+        let probe = |_, _, _| {
+            slowest.fetch_min(core_probe().to_bits(), Ordering::Relaxed);
+        };
+        self.pool.run(self.pool.threads() as i64, probe);
+        f64::from_bits(slowest.into_inner())
     }
 }
 

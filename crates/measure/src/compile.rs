@@ -40,6 +40,8 @@ pub fn describe(
             kind: match buffer.role {
                 Role::Output => ArgumentKind::Output,
                 Role::Packed => ArgumentKind::Packed,
+                // What only a pack reads is not read by the kernel.
+                Role::Const if nest.packs.iter().all(|pack| pack.source != id) => ArgumentKind::Constant,
                 _ => ArgumentKind::Given,
             },
         });

@@ -19,6 +19,7 @@
 //! | `machine` | the run request: threads, checking, timing |
 //! | `resident` | the task's arrays in the worker |
 //! | `call` | a loaded kernel with its arguments |
+//! | `rotation` | copies of constants that take turns |
 //! | `check` | comparing outputs with their references |
 //! | `region` | memory handed to kernels, with guards |
 //! | `crash` | telling a lack of memory from other crashes |
@@ -36,6 +37,7 @@ pub mod pool;
 mod process;
 mod region;
 mod resident;
+mod rotation;
 pub mod sampling;
 mod spawn;
 pub mod stream;

@@ -4,7 +4,7 @@ use std::io;
 
 use talweg_runtime::affinity::{allowed_cores, pin_current_thread};
 use talweg_runtime::{LoadedObject, ThreadPool};
-use talweg_target::fma_probe;
+use talweg_target::core_probe;
 
 use crate::resident::{Outcome, Resident, larger, refuse};
 use crate::sampling::{Device, sample};
@@ -44,12 +44,12 @@ impl Machine {
         }
     }
 
-    /// Checks and times a kernel.
-    pub fn run(&mut self, request: &RunRequest, object: &[u8]) -> Reply {
-        self.try_run(request, object).unwrap_or_else(|reply| *reply)
+    /// Checks and times a kernel, or just runs it for its outputs.
+    pub fn run(&mut self, request: &RunRequest, object: &[u8]) -> (Reply, Vec<u8>) {
+        self.try_run(request, object).unwrap_or_else(|reply| (*reply, Vec::new()))
     }
 
-    fn try_run(&mut self, request: &RunRequest, object: &[u8]) -> Outcome<Reply> {
+    fn try_run(&mut self, request: &RunRequest, object: &[u8]) -> Outcome<(Reply, Vec<u8>)> {
         let threads = request.threads.max(1);
         self.prepare_threads(threads, request.pin)?;
         let Some(Threads { pool, .. }) = &self.threads else { return Err(refuse("there are no threads")) };
@@ -64,16 +64,22 @@ impl Machine {
         // one that pays. The object lives to the end of this function.
         let function = unsafe { loaded.kernel(&kernel.symbol) };
         let function = function.map_err(|e| refuse(format!("the object: {e}")))?;
-        let mut call = task.arrange(kernel, function, pool.parallel(), threads)?;
+        let mut call = task.arrange(request, function, pool, threads)?;
 
         let begin = call.now();
         call.run(1);
         let first = call.now() - begin;
         call.check_guards()?;
+        if request.outputs {
+            let outputs = (0..call.outputs.len()).map(|at| call.written.contents(at));
+            return Ok((Reply::Outputs, outputs.collect::<Vec<_>>().concat()));
+        }
         let before = task.verify(&call)?;
         let mut sampling = request.sampling.clone();
         if let Some(gate) = &mut sampling.gate {
-            self.best_probe = self.best_probe.max(fma_probe());
+            // The first time long enough to see the core at its best at least once.
+            let probes = if self.best_probe == 0.0 { 100 } else { 1 };
+            self.best_probe = (0..probes).map(|_| core_probe()).fold(self.best_probe, f64::max);
             gate.reference = gate.reference.or(Some(self.best_probe));
         }
         let samples = sample(&sampling, &mut call, Some(first));
@@ -81,7 +87,7 @@ impl Machine {
         call.check_guards()?;
         // Once more after many runs, which finds races and what depends on earlier runs.
         let difference = larger(before, task.verify(&call)?);
-        Ok(Reply::Ran { samples, difference })
+        Ok((Reply::Ran { samples, difference }, Vec::new()))
     }
 
     fn prepare_threads(&mut self, count: usize, pinned: bool) -> Outcome<()> {

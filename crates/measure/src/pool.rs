@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use talweg_ir::Nest;
+use talweg_ir::{Array, DType, Nest};
 use talweg_runtime::KernelMeta;
 use talweg_runtime::affinity::allowed_cores;
 use talweg_target::Target;
@@ -19,7 +19,7 @@ use crate::process::{Failure, Worker};
 use crate::sampling::{Samples, Sampling};
 use crate::spawn::WorkerCommand;
 use crate::task::Task;
-use crate::wire::{BuildRequest, Difference, Kernel, Reply, Request, RunRequest};
+use crate::wire::{ArgumentKind, BuildRequest, Difference, Kernel, Reply, Request, RunRequest};
 
 /// How many candidates are built before they are run; bounds the memory that waiting objects take.
 const SUB_BATCH: usize = 64;
@@ -297,6 +297,51 @@ impl Measurer {
 
     /// [`Measurer::run`] with other sampling settings, for instance to compare winners more closely.
     pub fn run_with(&self, task: &Task, built: &Built, sampling: &Sampling) -> Result<Ran, MeasureError> {
+        match self.run_request(task, built, sampling, false)? {
+            (Reply::Ran { samples, difference }, _) => Ok(Ran { samples, difference }),
+            (Reply::Wrong { difference, tolerance }, _) => Err(MeasureError::WrongResult {
+                output: difference.output,
+                max_rel_error: difference.max_rel_error,
+                at: difference.at,
+                expected: difference.expected,
+                got: difference.got,
+                tolerance,
+            }),
+            (other, _) => Err(self.unexpected(Stage::Run, other)),
+        }
+    }
+
+    /// Runs a compiled candidate once for its outputs, by name. Nothing is compared with references.
+    pub fn evaluate(&self, task: &Task, built: &Built) -> Result<Vec<(String, Array)>, MeasureError> {
+        let payload = match self.run_request(task, built, &self.options.sampling, true)? {
+            (Reply::Outputs, payload) => payload,
+            (other, _) => return Err(self.unexpected(Stage::Run, other)),
+        };
+        let short = || MeasureError::Protocol { text: "outputs are missing".into(), stderr: String::new() };
+        let mut rest = payload.as_slice();
+        let mut outputs = Vec::new();
+        for argument in built.kernel.arguments.iter().filter(|a| a.kind == ArgumentKind::Output) {
+            let wrong = |text: String| MeasureError::Protocol { text, stderr: String::new() };
+            let dtype: DType =
+                argument.dtype.parse().map_err(|e| wrong(format!("{}: {e}", argument.name)))?;
+            let mut array = Array::try_zeros(dtype, &argument.shape).map_err(|e| wrong(e.to_string()))?;
+            let bytes = array.bytes_mut();
+            let (own, others) = rest.split_at_checked(bytes.len()).ok_or_else(short)?;
+            bytes.copy_from_slice(own);
+            rest = others;
+            outputs.push((argument.name.clone(), array));
+        }
+        Ok(outputs)
+    }
+
+    /// Asks the run worker, with the task resident. A worker whose kernel wrote where it must not is not used again.
+    fn run_request(
+        &self,
+        task: &Task,
+        built: &Built,
+        sampling: &Sampling,
+        outputs: bool,
+    ) -> Result<(Reply, Vec<u8>), MeasureError> {
         let _phase = self.phase.write().unwrap_or_else(PoisonError::into_inner);
         let mut slot = lock(&self.run_slot);
         let options = &self.options;
@@ -314,23 +359,15 @@ impl Measurer {
             threads: options.threads,
             pin: options.pin,
             sampling: sampling.finite(),
+            outputs,
         };
         match slot.call(options, Stage::Run, &Request::Run(request), &built.object)? {
-            (Reply::Ran { samples, difference }, _) => Ok(Ran { samples, difference }),
-            (Reply::Wrong { difference, tolerance }, _) => Err(MeasureError::WrongResult {
-                output: difference.output,
-                max_rel_error: difference.max_rel_error,
-                at: difference.at,
-                expected: difference.expected,
-                got: difference.got,
-                tolerance,
-            }),
             (Reply::Overrun { text }, _) => {
                 // Whatever else it damaged goes away with the process.
                 slot.worker = None;
                 Err(MeasureError::Overrun { text })
             }
-            (other, _) => Err(self.unexpected(Stage::Run, other)),
+            answered => Ok(answered),
         }
     }
 

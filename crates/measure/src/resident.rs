@@ -6,12 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use talweg_ir::{Array, DType, Nest, run_pack_into};
-use talweg_runtime::{KernelFn, KernelMeta, Parallel};
+use talweg_runtime::{KernelFn, KernelMeta, ThreadPool};
 
 use crate::call::Call;
 use crate::check::{Reference, Verdict};
 use crate::region::{Guarded, Layout, Region};
-use crate::wire::{Argument, ArgumentKind, Difference, Kernel, Purpose, Reply, TaskRequest};
+use crate::rotation::{Constant, Rotation};
+use crate::wire::{Argument, ArgumentKind, Difference, Kernel, Purpose, Reply, RunRequest, TaskRequest};
 
 /// Packed constants kept for later candidates with the same layout.
 const PACKED_KEPT: usize = 4;
@@ -49,7 +50,7 @@ pub(crate) fn refuse(text: impl Into<String>) -> Box<Reply> {
     Box::new(Reply::Refused { text: text.into() })
 }
 
-fn no_memory(what: &str, error: impl std::fmt::Display) -> Box<Reply> {
+pub(crate) fn no_memory(what: &str, error: impl std::fmt::Display) -> Box<Reply> {
     Box::new(Reply::OutOfMemory { text: format!("{what}: {error}") })
 }
 
@@ -146,19 +147,21 @@ impl Resident {
     /// Puts all pointers of a call in their places.
     pub fn arrange<'a>(
         &self,
-        kernel: &Kernel,
+        request: &RunRequest,
         function: KernelFn,
-        parallel: &'a Parallel,
+        pool: &'a ThreadPool,
         threads: usize,
     ) -> Outcome<Call<'a>> {
+        let kernel = &request.kernel;
         let mut read = Vec::new();
+        let mut constants = Vec::new();
         let mut sizes = Vec::new();
         let mut names = Vec::new();
         let mut slots = Vec::new();
-        for argument in &kernel.arguments {
+        for (at, argument) in kernel.arguments.iter().enumerate() {
             let name = &argument.name;
             match argument.kind {
-                ArgumentKind::Given => {
+                ArgumentKind::Given | ArgumentKind::Constant => {
                     let input = self.inputs.iter().find(|i| i.name == *name);
                     let input = input.ok_or_else(|| refuse(format!("the task has no array `{name}`")))?;
                     if input.dtype.name() != argument.dtype || input.shape != argument.shape {
@@ -170,12 +173,17 @@ impl Resident {
                     }
                     let pointer = self.memory.as_ptr().wrapping_add(input.offset);
                     read.push((pointer.cast_const(), input.bytes));
+                    if argument.kind == ArgumentKind::Constant {
+                        constants.push(Constant { argument: at, start: pointer, bytes: input.bytes });
+                    }
                     slots.push(Slot::Fixed(pointer));
                 }
                 ArgumentKind::Packed => {
                     let packed = self.packed.iter().find(|p| p.name == *name && p.packs == kernel.packs);
                     let packed = packed.ok_or_else(|| refuse(format!("`{name}` was not packed")))?;
-                    read.push((packed.memory.as_ptr().cast_const(), packed.bytes));
+                    let start = packed.memory.as_ptr().cast_const();
+                    read.push((start, packed.bytes));
+                    constants.push(Constant { argument: at, start, bytes: packed.bytes });
                     slots.push(Slot::Fixed(packed.memory.as_ptr()));
                 }
                 ArgumentKind::Output => {
@@ -203,11 +211,13 @@ impl Resident {
             })
             .collect();
         let workspace = written.pointer(sizes.len() - 1);
+        let rotation = Rotation::new(pointers, &constants, request.sampling.rotate_bytes)?;
         Ok(Call {
             function,
-            pointers,
+            rotation,
+            turn: 0,
             workspace,
-            parallel,
+            pool,
             read,
             written,
             outputs: names,

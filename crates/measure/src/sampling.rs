@@ -32,6 +32,10 @@ pub struct Sampling {
     /// The seconds of the kernel to beat. One that stays behind it in run after run is not sampled further, and the
     /// smaller its distance the more runs it gets: see [`BEHIND`].
     pub rival: Option<f64>,
+    /// The kernel's constants are copied until they fill so many bytes, and the copies take turns: none of them is in a
+    /// cache smaller than that when its turn comes. Zero: the constants stay where they are.
+    #[serde(default)]
+    pub rotate_bytes: usize,
 }
 
 /// How far behind its rival a kernel may be in the fastest of its first two, three, ... runs to be sampled further; the
@@ -51,6 +55,7 @@ impl Default for Sampling {
             gate: None,
             slower_than: None,
             rival: None,
+            rotate_bytes: 0,
         }
     }
 }
@@ -77,27 +82,28 @@ impl Sampling {
             gate: self.gate.as_ref().map(|gate| Gate {
                 min_fraction: finite(gate.min_fraction),
                 reference: gate.reference.filter(|r| r.is_finite()),
-                ..gate.clone()
+                patience_seconds: finite(gate.patience_seconds),
             }),
             ..self.clone()
         }
     }
 }
 
-/// Rejects a sample unless the core ran at speed before and after it.
+/// Waits for a core that runs at speed, and rejects a sample if it does not do so after it as well.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
     /// The smallest acceptable probe value, as a fraction of the reference.
     pub min_fraction: f64,
-    /// What the probe yields on an undisturbed core; the best value seen so far when not given.
+    /// What the probe yields on an undisturbed core, as far as is known; a better value seen later takes its place.
     pub reference: Option<f64>,
-    /// After this many rejected samples the gate stays open.
-    pub max_rejected: u32,
+    /// After this much time spent on waiting and on rejected samples the gate stays open. It comes on top of
+    /// [`Sampling::budget_seconds`].
+    pub patience_seconds: f64,
 }
 
 impl Default for Gate {
     fn default() -> Gate {
-        Gate { min_fraction: 0.96, reference: None, max_rejected: 30 }
+        Gate { min_fraction: 0.96, reference: None, patience_seconds: 0.1 }
     }
 }
 
@@ -159,6 +165,19 @@ impl Samples {
         self.quantile(0.0)
     }
 
+    /// Drops the samples whose probe is below `least`, which a better reference found out only later, unless that
+    /// leaves none.
+    fn keep_calm(&mut self, least: f64) {
+        let calm: Vec<bool> = self.probes.iter().map(|probe| *probe >= least).collect();
+        if calm.contains(&true) && calm.contains(&false) {
+            let mut keep = calm.iter();
+            self.seconds.retain(|_| *keep.next().unwrap_or(&true));
+            let before = self.probes.len();
+            self.probes.retain(|probe| *probe >= least);
+            self.rejected += (before - self.probes.len()) as u32;
+        }
+    }
+
     /// The distance of the quartiles as a fraction of the median.
     pub fn spread(&self) -> f64 {
         let median = self.median();
@@ -200,29 +219,29 @@ pub fn sample(settings: &Sampling, device: &mut impl Device, first: Option<f64>)
     };
     let mut last_probe = None;
     loop {
+        // The probe after one sample is the probe before the next.
+        let before = gate.as_mut().map(|gate| gate.wait(device, last_probe.take()));
         if settings.cold_caches {
             device.flush();
         }
-        // The probe after one sample is the probe before the next, unless it found the core slow.
-        let before = gate.as_ref().map(|_| last_probe.take().unwrap_or_else(|| device.probe()));
         let begin = device.now();
         device.run(inner);
         let end = device.now();
         let seconds = (end - begin).max(0.0) / f64::from(inner);
         let after = gate.as_ref().map(|_| device.probe());
         let probe = before.zip(after).map(|(before, after)| before.min(after));
-        let passed = match (&mut gate, probe) {
-            (Some(gate), Some(probe)) => gate.passes(probe),
-            _ => true,
-        };
-        let late = device.now() >= deadline;
-        if passed || (late && samples.seconds.is_empty()) {
-            samples.gate_gave_up |= !passed;
+        let passed = gate.as_mut().zip(probe).is_none_or(|(gate, probe)| gate.passes(probe));
+        if passed {
             samples.seconds.push(seconds);
             samples.probes.extend(probe);
-            last_probe = after;
-        } else {
+        } else if let Some(gate) = &mut gate {
+            gate.lost += device.now() - begin;
             samples.rejected += 1;
+        }
+        last_probe = after;
+        let late = device.now() >= deadline + gate.as_ref().map_or(0.0, |gate| gate.lost);
+        if samples.seconds.is_empty() {
+            continue;
         }
         let taken = samples.seconds.len() as u32;
         if taken >= settings.min_samples.max(2) && samples.spread() <= settings.target_spread {
@@ -241,7 +260,10 @@ pub fn sample(settings: &Sampling, device: &mut impl Device, first: Option<f64>)
             break;
         }
     }
-    samples.gate_gave_up |= gate.is_some_and(|g| g.gave_up());
+    if let Some(gate) = gate {
+        samples.gate_gave_up = gate.gave_up();
+        samples.keep_calm(gate.best * gate.settings.min_fraction);
+    }
     samples
 }
 
@@ -273,29 +295,37 @@ fn repeats(sample_seconds: f64, once: f64) -> u32 {
 
 struct OpenGate {
     settings: Gate,
+    /// The best probe so far.
     best: f64,
-    rejected: u32,
+    /// Seconds spent on waiting and on rejected samples.
+    lost: f64,
 }
 
 impl OpenGate {
     fn new(settings: Gate) -> OpenGate {
         let best = settings.reference.unwrap_or(0.0);
-        OpenGate { settings, best, rejected: 0 }
+        OpenGate { settings, best, lost: 0.0 }
     }
 
     fn gave_up(&self) -> bool {
-        self.rejected >= self.settings.max_rejected
+        self.lost >= self.settings.patience_seconds
+    }
+
+    /// Probes until the core is at speed or patience ends; returns the last probe.
+    fn wait(&mut self, device: &mut impl Device, known: Option<f64>) -> f64 {
+        let mut probe = known.unwrap_or_else(|| device.probe());
+        while !self.passes(probe) {
+            let begin = device.now();
+            probe = device.probe();
+            // A clock that stands still must not keep the gate shut for ever.
+            self.lost += (device.now() - begin).max(1e-6);
+        }
+        probe
     }
 
     fn passes(&mut self, probe: f64) -> bool {
-        if self.settings.reference.is_none() {
-            self.best = self.best.max(probe);
-        }
-        if self.gave_up() || probe >= self.best * self.settings.min_fraction {
-            return true;
-        }
-        self.rejected += 1;
-        self.gave_up()
+        self.best = self.best.max(probe);
+        self.gave_up() || probe >= self.best * self.settings.min_fraction
     }
 }
 
@@ -439,36 +469,49 @@ mod tests {
 
     #[test]
     fn samples_of_a_slow_core_are_rejected() {
-        // The fourth sample ends on a slow core; after a rejection there are two new probes for each sample.
+        // The fourth sample ends on a slow core; the kernel then waits for a better one.
         let mut device = script(|_| 1e-4, |n| if (4..12).contains(&n) { 50.0 } else { 100.0 });
         let settings = Sampling { warm_up_seconds: 0.0, gate: Some(Gate::default()), ..Sampling::default() };
         let samples = sample(&settings, &mut device, None);
-        assert_eq!(samples.rejected, 5);
+        assert_eq!(samples.rejected, 1);
         assert!(!samples.gate_gave_up);
         assert_eq!(samples.probes.len(), samples.seconds.len());
         assert!(samples.probes.iter().all(|p| *p == 100.0));
     }
 
     #[test]
-    fn gate_gives_up_after_its_limit_and_says_so() {
-        let gate = Gate { reference: Some(100.0), max_rejected: 5, ..Gate::default() };
+    fn gate_gives_up_when_its_patience_ends_and_says_so() {
+        let gate = Gate { reference: Some(100.0), patience_seconds: 1e-3, ..Gate::default() };
         let mut device = script(|_| 1e-4, |_| 60.0);
         let settings = Sampling { gate: Some(gate), ..Sampling::default() };
         let samples = sample(&settings, &mut device, None);
         assert_eq!(samples.stop, Stop::Settled);
         assert!(samples.gate_gave_up);
-        assert_eq!(samples.rejected, 4);
+        assert_eq!(samples.rejected, 0);
+        assert!((100..110).contains(&(device.probes - samples.seconds.len() as u32)), "{}", device.probes);
     }
 
     #[test]
-    fn a_gate_that_stays_shut_to_the_end_yields_one_marked_sample() {
-        let gate = Gate { reference: Some(100.0), max_rejected: 1_000_000, ..Gate::default() };
-        let mut device = script(|_| 1e-3, |_| 60.0);
-        let settings = Sampling { gate: Some(gate), budget_seconds: 0.02, ..Sampling::default() };
+    fn patience_comes_on_top_of_the_budget() {
+        // Calm for one probe in twenty, so that the time is spent on waiting.
+        let gate = Gate { reference: Some(100.0), patience_seconds: 1.0, ..Gate::default() };
+        let mut device =
+            script(|n| 1e-4 * (1.0 + 0.1 * (n % 3) as f64), |n| if n % 20 < 2 { 100.0 } else { 60.0 });
+        let settings =
+            Sampling { warm_up_seconds: 0.0, gate: Some(gate), budget_seconds: 2e-3, ..Sampling::default() };
         let samples = sample(&settings, &mut device, None);
-        assert_eq!(samples.seconds.len(), 1);
-        assert!(samples.gate_gave_up);
-        assert_eq!(samples.stop, Stop::Budget);
+        assert!(!samples.gate_gave_up);
+        assert!(samples.seconds.len() >= 7, "{}", samples.seconds.len());
+        assert!(samples.probes.iter().all(|p| *p == 100.0));
+    }
+
+    #[test]
+    fn samples_before_a_better_reference_are_dropped() {
+        let mut device = script(|_| 1e-4, |n| if n < 4 { 60.0 } else { 100.0 });
+        let settings = Sampling { warm_up_seconds: 0.0, gate: Some(Gate::default()), ..Sampling::default() };
+        let samples = sample(&settings, &mut device, None);
+        assert!(samples.rejected >= 3 && samples.probes.iter().all(|p| *p == 100.0), "{samples:?}");
+        assert_eq!(samples.probes.len(), samples.seconds.len());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::sampling::{Samples, Sampling};
 
 /// Raised whenever a frame's meaning changes; both sides must agree.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 const MARK: [u8; 4] = *b"tlwg";
 const PREFIX: usize = 16;
@@ -99,6 +99,8 @@ pub struct RunRequest {
     pub pin: bool,
     /// How to time it.
     pub sampling: Sampling,
+    /// Answer with the outputs of one run instead, without checking or timing it.
+    pub outputs: bool,
 }
 
 /// A compiled kernel, without its code.
@@ -132,8 +134,10 @@ pub struct Argument {
 /// Who fills an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ArgumentKind {
-    /// The task.
+    /// The task, with what another kernel would have just written.
     Given,
+    /// The task, with what is the same in every run.
+    Constant,
     /// A pack of the nest, from an array of the task.
     Packed,
     /// The kernel.
@@ -169,6 +173,8 @@ pub enum Reply {
         /// The largest difference to the reference; `None` without one.
         difference: Option<Difference>,
     },
+    /// The kernel ran once; its outputs are in the payload, in the order of its arguments.
+    Outputs,
     /// The kernel ran and computed something else.
     Wrong {
         /// The largest difference.

@@ -65,7 +65,7 @@ fn answer(builder: Builder, machine: &mut Machine, request: Request, payload: &[
             }
         }
         Request::Task(request) => (machine.load_task(request), Vec::new()),
-        Request::Run(request) => (machine.run(&request, payload), Vec::new()),
+        Request::Run(request) => machine.run(&request, payload),
     }
 }
 

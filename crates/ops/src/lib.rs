@@ -10,6 +10,7 @@
 //! | [`window`] | kernel, stride, dilation and padding along one axis |
 //! | [`pad`] | padding as a stage of its own |
 //! | [`conv`] | convolutions in one to three dimensions, grouped and depthwise |
+//! | [`winograd`] | three by three convolutions with fewer multiplications |
 //! | [`transpose`] | transposed convolutions: guarded, and by phases without guards |
 //! | [`pool`] | max, average and global average pooling |
 //! | [`reduce`] | sums, means, maxima, minima and products over any axes |
@@ -40,6 +41,7 @@ pub mod transpose;
 mod typing;
 pub mod view;
 pub mod window;
+pub mod winograd;
 
 pub use activation::Activation;
 pub use chain::{ChainOp, Step};

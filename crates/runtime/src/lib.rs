@@ -5,6 +5,7 @@
 //! | [`abi`] | the calling convention between generated kernels and their caller |
 //! | [`aligned_buffer`] | owned, 64-byte aligned memory for tensors and workspaces |
 //! | [`pool`] | the fork-join thread pool behind a kernel's parallel loops |
+//! | [`team`] | some of a pool's threads, for short loops |
 //! | [`object_loader`] | turning a compiled object into callable machine code |
 //! | [`externals`], [`relocation`] | its parts: what kernels may call, how addresses are patched in |
 //! | [`model`] | compiled networks: the file, loading it, running it |
@@ -20,8 +21,10 @@ pub mod model;
 pub mod object_loader;
 pub mod pool;
 pub mod relocation;
+pub mod team;
 
 pub use abi::{BUFFER_ALIGNMENT, BodyFn, KernelFn, KernelMeta, Parallel, RunFn};
 pub use aligned_buffer::{AlignedBuffer, AllocError, Element, HugePages};
 pub use object_loader::{LoadError, LoadedObject};
 pub use pool::{PoolError, ThreadPool};
+pub use team::Team;

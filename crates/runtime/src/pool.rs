@@ -8,6 +8,7 @@
 
 use crate::abi::{BodyFn, Parallel};
 use crate::affinity::{allowed_cores, pin_current_thread};
+use crate::team::Team;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -96,7 +97,7 @@ struct Job {
 struct Padded<T>(T);
 
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     /// Job number in the high bits, number of chunks in the low `CHUNK_BITS`. A worker whose number is not
     /// below the chunks takes no part in the job and must not look at it.
     epoch: Padded<AtomicU64>,
@@ -203,6 +204,11 @@ impl ThreadPool {
         &self.table
     }
 
+    /// Some of the pool's threads, for loops too short for all of them.
+    pub fn team(&self, limit: usize) -> Team {
+        Team::new(&self.shared, self.table, limit)
+    }
+
     /// The number of threads, the caller of `run` included.
     pub fn threads(&self) -> usize {
         self.shared.threads
@@ -214,9 +220,10 @@ impl ThreadPool {
     /// If chunks panic, the others still finish, and one of the panics continues on the calling thread.
     pub fn run<F: Fn(i64, i64, i64) + Sync>(&self, n: i64, body: F) {
         let call = ClosureCall { body, panic: Mutex::new(None) };
+        let threads = self.shared.threads as i64;
         // SAFETY: `call_closure::<F>` expects exactly this value, which lives until `fork` returns; `F: Sync`
         // and the lock make it usable from all workers at once.
-        unsafe { self.shared.fork(call_closure::<F>, (&raw const call).cast_mut().cast(), n) };
+        unsafe { self.shared.fork(call_closure::<F>, (&raw const call).cast_mut().cast(), n, threads) };
         let panic = call.panic.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(payload) = panic {
             resume_unwind(payload);
@@ -262,7 +269,7 @@ unsafe extern "C" fn run_on_pool(ctx: *mut c_void, body: BodyFn, closure: *mut c
     // SAFETY: `ctx` is the pool's `Shared`, which lives as long as the table may be used.
     let shared = unsafe { &*ctx.cast_const().cast::<Shared>() };
     // SAFETY: the caller of `run` promises that `body` may be called with `closure` from any thread.
-    unsafe { shared.fork(body, closure, n) }
+    unsafe { shared.fork(body, closure, n, shared.threads as i64) }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -291,11 +298,11 @@ impl Job {
 }
 
 impl Shared {
-    /// Runs one parallel loop to its end.
+    /// Runs one parallel loop to its end, on the first `limit` threads at most.
     ///
     /// # Safety
     /// `body` may be called with `closure` on any part of `0..n` from any thread until this returns.
-    unsafe fn fork(&self, body: BodyFn, closure: *mut c_void, n: i64) {
+    pub(crate) unsafe fn fork(&self, body: BodyFn, closure: *mut c_void, n: i64, limit: i64) {
         if n <= 0 {
             return;
         }
@@ -307,7 +314,7 @@ impl Shared {
             unsafe { body(closure, 0, n, worker) };
             return;
         }
-        let chunks = n.min(self.threads as i64);
+        let chunks = n.min(limit).clamp(1, self.threads as i64);
         let job = Job { body, closure, n, chunks };
         if chunks == 1 {
             // SAFETY: promised by the caller.

@@ -19,6 +19,7 @@
 //! | [`systems`] | AutoTVM and Ansor, put together |
 //! | [`device`] | a simulated device to compare strategies on |
 //! | [`testing`] | synthetic domains and scorers |
+//! | [`forecast`] | what the rest of a run can be expected to gain |
 //! | [`scheduler`], [`objective`] | which of several tasks is tuned next, and for what |
 
 pub mod annealing;
@@ -28,6 +29,7 @@ pub mod domain;
 pub mod evolutionary;
 pub mod featurize;
 pub mod felix;
+pub mod forecast;
 pub mod genetic;
 pub mod grid;
 pub mod history;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use talweg_expr::{Expr, Symbol};
 use talweg_ir::Dag;
-use talweg_schedule::{Schedule, ScheduleError, Step};
+use talweg_schedule::{Schedule, ScheduleError, Step, analytic};
 use talweg_target::Target;
 
 use crate::analysis::Stages;
@@ -57,9 +57,9 @@ pub struct SketchState {
 }
 
 impl SketchState {
-    /// The state before any rule.
+    /// The state before any rule: nothing decided, but for transforms that no search needs to vary.
     pub fn new(dag: &Dag, target: &Target) -> SketchState {
-        SketchState {
+        let mut state = SketchState {
             schedule: Schedule::new(dag.clone()),
             machine: Machine::of(target),
             knobs: Vec::new(),
@@ -67,7 +67,13 @@ impl SketchState {
             decided: BTreeSet::new(),
             places: Vec::new(),
             choices: Vec::new(),
+        };
+        if let Some(transforms) = analytic::transforms(dag, target)
+            && transforms.steps.into_iter().all(|step| state.step(step).is_ok())
+        {
+            state.decided.extend(transforms.stages);
         }
+        state
     }
 
     /// Questions about the stages.

@@ -22,11 +22,14 @@ pub struct BenchOptions {
     pub cold_caches: bool,
     /// Time for taking samples.
     pub budget: Duration,
+    /// Further time to wait for moments in which nobody else uses the core; zero takes every sample as it comes.
+    pub patience: Duration,
 }
 
 impl Default for BenchOptions {
     fn default() -> BenchOptions {
-        BenchOptions { threads: 1, cold_caches: false, budget: Duration::from_millis(600) }
+        let (budget, patience) = (Duration::from_millis(600), Duration::from_secs(2));
+        BenchOptions { threads: 1, cold_caches: false, budget, patience }
     }
 }
 
@@ -71,6 +74,8 @@ pub struct Report {
     pub spread: f64,
     /// How many samples were taken.
     pub samples: usize,
+    /// Whether some were taken while others used the core, because patience ended.
+    pub disturbed: bool,
     /// Size of the object file.
     pub object_bytes: usize,
     /// The largest error that would have been accepted.
@@ -87,7 +92,7 @@ pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Resu
     settings.threads = options.threads;
     settings.build_workers = 1;
     settings.pin = true;
-    settings.run_timeout = options.budget * 4 + Duration::from_secs(30);
+    settings.run_timeout = options.budget * 4 + options.patience * 2 + Duration::from_secs(30);
     settings.sampling = Sampling {
         warm_up_seconds: 0.02,
         sample_seconds: 5e-4,
@@ -97,9 +102,11 @@ pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Resu
         target_spread: 0.01,
         cold_caches: options.cold_caches,
         // A neighbour on the same core shows in the probe; such samples say nothing about the kernel.
-        gate: Some(Gate { max_rejected: 300, ..Gate::default() }),
+        gate: (!options.patience.is_zero())
+            .then(|| Gate { patience_seconds: options.patience.as_secs_f64(), ..Gate::default() }),
         slower_than: None,
         rival: None,
+        rotate_bytes: 0,
     };
     let measurer = Measurer::new(settings)?;
     let before = measure_peak(options.threads);
@@ -127,6 +134,7 @@ pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Resu
         gbytes_per_second: operator.spec.bytes() / median / 1e9,
         spread: ran.samples.spread(),
         samples: ran.samples.seconds.len(),
+        disturbed: ran.samples.gate_gave_up,
         object_bytes: built.object.len(),
         tolerance,
         target: target.fingerprint(),

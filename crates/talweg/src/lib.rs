@@ -7,13 +7,28 @@
 //! |---|---|
 //! | [`operator`] | an operator with its schedule, lowered and verified |
 //! | [`network`] | a model imported, cut into tasks, compiled |
+//! | [`algorithms`] | which algorithm each convolution of a network uses |
+//! | [`network_tuning`] | from tuned tasks to a network's artefact: compared in place and end to end |
+//! | [`in_place`] | networks timed as they run, whole and kernel by kernel |
+//! | [`lock`] | everything an artefact's bits depend on, as text |
+//! | [`peers`] | other runtimes in the user's Python, timed on the same model |
 //! | [`contest`] | searches compared: runs, their table and their curves |
 //! | [`bench`] | building, checking and timing an operator in worker processes |
 
+pub mod algorithms;
 pub mod bench;
 pub mod contest;
+pub mod in_place;
+pub mod lock;
 pub mod network;
+pub mod network_tuning;
 pub mod operator;
+pub mod peers;
 
 pub use bench::{BenchError, BenchOptions, Report, run as bench_operator};
+pub use network::{Network, NetworkError, Winners};
 pub use operator::{Operator, OperatorError, ScheduleSource};
+pub use talweg_onnx::ImportOptions;
+pub use talweg_runtime::model::{Model, ModelError, RunError, Session, SessionOptions};
+pub use talweg_target::Target;
+pub use talweg_tensor::Tensor;

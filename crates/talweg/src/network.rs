@@ -1,17 +1,20 @@
 //! A network: imported, rewritten, cut into tasks; compiled by stored winners and defaults.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use talweg_artifact::{Artefact, BuildError, BuildOptions, Choice, build};
 use talweg_db::{Database, DbError, TargetKey};
 use talweg_graph::{
-    PartitionError, PartitionOptions, Program, RewriteError, Task, Work, optimise, partition,
+    Fork, PartitionError, PartitionOptions, Program, RewriteError, Task, Way, Work, optimise, partition,
 };
 use talweg_onnx::{ImportError, ImportOptions, import};
 use talweg_schedule::Trace;
 use talweg_target::Target;
 use talweg_tensor::Tensor;
 use talweg_tuner::records::task_key;
+
+use crate::algorithms::{self, DEFAULT_MAX_ERROR};
 
 /// Why a model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +30,9 @@ pub enum NetworkError {
     Partition(#[from] PartitionError),
 }
 
+/// An algorithm is worth measuring when it is estimated to take less than this times the chosen one's time.
+const CLOSE: f64 = 1.5;
+
 /// A network ready to be compiled.
 #[derive(Clone, Debug)]
 pub struct Network {
@@ -34,6 +40,9 @@ pub struct Network {
     pub imported: talweg_graph::Graph,
     /// Its tasks and steps.
     pub program: Program,
+    /// The error of a single operator, relative to the scale of its result, that an algorithm may have; zero forbids
+    /// all but the direct ones.
+    pub max_error: f64,
 }
 
 impl Network {
@@ -47,13 +56,57 @@ impl Network {
         let mut graph = imported.clone();
         optimise(&mut graph)?;
         let program = partition(graph, &PartitionOptions::default())?;
-        Ok(Network { imported, program })
+        Ok(Network { imported, program, max_error: DEFAULT_MAX_ERROR })
+    }
+
+    /// Chooses the algorithm of every step that has several, by measured times where winners have them.
+    pub fn choose(&mut self, target: &Target, winners: &Winners) {
+        let max_error = self.max_error;
+        self.program
+            .choose(&|fork| algorithms::pick(fork, target, max_error, &|way| winners.seconds(&way.task)));
     }
 
     /// Compiles every task: by its stored winner where there is one, by the analytic default elsewhere.
     pub fn compile(&self, target: &Target, winners: &Winners, jobs: usize) -> Result<Artefact, BuildError> {
         let options = BuildOptions { target: target.clone(), jobs };
         build(&self.program, &options, &|task| winners.choice(task))
+    }
+
+    /// Compiles every task as it is chosen for it, one choice a task; kernels run on the given numbers of threads at
+    /// most, where these are given, and as the analytic rule says otherwise.
+    pub fn compile_as(
+        &self,
+        target: &Target,
+        choices: &[Choice],
+        limits: Option<&[Option<usize>]>,
+        jobs: usize,
+    ) -> Result<Artefact, BuildError> {
+        let by_text: BTreeMap<&str, &Choice> =
+            self.program.tasks.iter().map(|task| task.text.as_str()).zip(choices).collect();
+        let options = BuildOptions { target: target.clone(), jobs };
+        let choose = |task: &Task| by_text.get(task.text.as_str()).map_or(Choice::Default, |c| (*c).clone());
+        let mut artefact = build(&self.program, &options, &choose)?;
+        for (kernel, limit) in artefact.manifest.kernels.iter_mut().zip(limits.unwrap_or(&[])) {
+            kernel.threads = *limit;
+        }
+        Ok(artefact)
+    }
+
+    /// Tasks of algorithms that are not chosen but may turn out faster, with the nodes that the first of them computes.
+    pub fn contenders(&self, target: &Target) -> Vec<(Task, &[String])> {
+        let program = &self.program;
+        let close = |way: &Way, fork: &Fork| {
+            way.algorithm.expected_error() <= self.max_error
+                && algorithms::estimate(way, target) < CLOSE * algorithms::estimate(fork.chosen(), target)
+        };
+        let mut found = program.alternatives();
+        let fork_of = |task: &Task| {
+            let has = |fork: &&Fork| fork.ways.iter().any(|w| w.task.text == task.text && close(w, fork));
+            program.forks.iter().find(has)
+        };
+        found.retain(|task| fork_of(task).is_some());
+        let nodes = |task: &Task| fork_of(task).map_or(&[][..], |fork| &program.steps[fork.step].nodes);
+        found.into_iter().map(|task| (task.clone(), nodes(&task))).collect()
     }
 
     /// The model's nodes that the first use of a task computes.
@@ -90,11 +143,11 @@ pub fn random_tensor(ty: &talweg_tensor::TensorType, seed: u64) -> Tensor {
 /// Stored winners of tuning for one machine and number of threads.
 #[derive(Default)]
 pub struct Winners {
-    found: Vec<(String, Trace)>,
+    found: Vec<(String, Trace, Option<f64>)>,
 }
 
 impl Winners {
-    /// Looks up the winners of a program's tasks.
+    /// Looks up the winners of a program's tasks, those of algorithms that are not chosen included.
     pub fn look_up(
         db: &Database,
         program: &Program,
@@ -103,11 +156,11 @@ impl Winners {
     ) -> Result<Winners, DbError> {
         let key = TargetKey::new(target.fingerprint());
         let mut found = Vec::new();
-        for task in &program.tasks {
+        for task in program.tasks.iter().chain(&program.alternatives()) {
             if let Some(best) = db.best(&task_key(&task.dag), &key, threads as u32)?
                 && let Ok(trace) = Trace::parse(&best.record.trace)
             {
-                found.push((task.text.clone(), trace));
+                found.push((task.text.clone(), trace, best.record.typical_seconds()));
             }
         }
         Ok(Winners { found })
@@ -115,15 +168,21 @@ impl Winners {
 
     /// The schedule of a task.
     pub fn choice(&self, task: &Task) -> Choice {
-        match self.found.iter().find(|(text, _)| *text == task.text) {
-            Some((_, trace)) => Choice::Tuned(trace.clone()),
+        match self.found.iter().find(|(text, ..)| *text == task.text) {
+            Some((_, trace, _)) => Choice::Tuned(trace.clone()),
             None => Choice::Default,
         }
     }
 
-    /// How many tasks have one.
-    pub fn len(&self) -> usize {
-        self.found.len()
+    /// The measured time of a task's winner.
+    pub fn seconds(&self, task: &Task) -> Option<f64> {
+        self.found.iter().find(|(text, ..)| *text == task.text).and_then(|(_, _, seconds)| *seconds)
+    }
+
+    /// How many of a program's tasks have one.
+    pub fn count(&self, program: &Program) -> usize {
+        let known = |task: &&Task| self.found.iter().any(|(text, ..)| *text == task.text);
+        program.tasks.iter().filter(known).count()
     }
 
     /// Whether no task has one.

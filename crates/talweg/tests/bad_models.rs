@@ -1,13 +1,11 @@
 //! Bad input to the verbs that take a model: exit code 2, a clear text, nothing written.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use prost::Message;
-use talweg_onnx::proto::{
-    DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TensorTypeProto,
-    TypeProto, ValueInfoProto, data_type,
-};
+use common::model;
 use talweg_tensor::{Tensor, npy};
 
 /// Every verb that takes an ONNX file, with what it needs beside the file.
@@ -45,36 +43,6 @@ fn refuses(folder: &Path, arguments: &[&str], wanted: &[&str]) {
 fn succeeds(folder: &Path, arguments: &[&str]) {
     let output = talweg(folder, arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn value(name: &str, dims: &[&str]) -> ValueInfoProto {
-    let dim = dims.iter().map(|text| match text.parse() {
-        Ok(extent) => DimensionProto { dim_value: Some(extent), dim_param: None },
-        Err(_) => DimensionProto { dim_value: None, dim_param: Some(text.to_string()) },
-    });
-    let shape = Some(TensorShapeProto { dim: dim.collect() });
-    let tensor_type = Some(TensorTypeProto { elem_type: data_type::FLOAT, shape });
-    ValueInfoProto { name: name.into(), r#type: Some(TypeProto { tensor_type }) }
-}
-
-/// `y = op(x)` as an ONNX file.
-fn model(op: &str, dims: &[&str]) -> Vec<u8> {
-    let node = NodeProto {
-        op_type: op.into(),
-        input: vec!["x".into()],
-        output: vec!["y".into()],
-        ..NodeProto::default()
-    };
-    let graph = GraphProto {
-        name: "g".into(),
-        node: vec![node],
-        input: vec![value("x", dims)],
-        output: vec![value("y", dims)],
-        ..GraphProto::default()
-    };
-    let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 17 }];
-    let model = ModelProto { ir_version: 8, opset_import, graph: Some(graph), ..ModelProto::default() };
-    model.encode_to_vec()
 }
 
 /// A folder with a good model, one with an open dimension, and one with an operator that does not exist.

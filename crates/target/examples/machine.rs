@@ -9,7 +9,7 @@ fn main() {
         talweg_target::measure_peak(target.cores as usize),
         target.cores
     );
-    println!("quick probe: {:.1} GFLOP/s", talweg_target::fma_probe());
+    println!("quick probe: {:.1} GFLOP/s", talweg_target::core_probe());
     for level in talweg_target::measure_bandwidth() {
         println!(
             "{:>4} {:>10} bytes: read {:.1}, write {:.1}, copy {:.1} GB/s",

@@ -17,4 +17,4 @@ pub mod probe;
 pub use affinity::{allowed_cores, pin_to_core};
 pub use description::{Arch, Isa, Target, TargetError};
 pub use disturbance::{Disturbance, disturbances};
-pub use probe::{LevelBandwidth, fma_probe, measure_bandwidth, measure_peak};
+pub use probe::{LevelBandwidth, core_probe, measure_bandwidth, measure_peak};

@@ -20,7 +20,7 @@ const ACCUMULATORS: u64 = 24;
 const WINDOW: Duration = Duration::from_millis(1);
 /// Windows of [`measure_peak`]; the best counts.
 const WINDOWS: usize = 100;
-/// Length of the quick [`fma_probe`].
+/// Length of the quick [`core_probe`].
 const PROBE: Duration = Duration::from_micros(150);
 /// Bytes one round of the bandwidth loops handles.
 const ROUND: usize = 512;
@@ -78,13 +78,17 @@ pub fn measure_peak(threads: usize) -> f64 {
     (0..WINDOWS).map(rate).fold(0.0, f64::max)
 }
 
-/// The rate of f32 multiply-adds of this thread over about 150 us, in GFLOP/s: a cheap check, next to a timing
-/// sample, that the machine runs at its usual speed.
-pub fn fma_probe() -> f64 {
+/// How fast this core is for this thread at this moment, over about 150 us, larger being faster: a cheap check, next
+/// to a timing sample, that the thread has the core for itself.
+///
+/// The loop fills every slot of the core's front end: multiply-adds on all their ports and instructions that do nothing
+/// in between. Whatever the other hardware thread of the core does takes slots away, even where it leaves the
+/// multiply-adds alone, and a kernel that loads while it computes would suffer.
+pub fn core_probe() -> f64 {
     let isa = usable_isa();
     let rounds = rounds_for(isa, PROBE);
     let start = Instant::now();
-    multiply_add(isa, rounds);
+    fill_core(isa, rounds);
     (flops_per_round(isa) * rounds) as f64 / start.elapsed().as_secs_f64().max(1e-9) * 1e-9
 }
 
@@ -152,6 +156,19 @@ fn rounds_for(isa: Option<Isa>, time: Duration) -> u64 {
     if isa.is_some() { (cycles / (ACCUMULATORS / 2)).max(1) } else { (cycles / 4).max(1) }
 }
 
+/// Runs rounds of one multiply-add on each accumulator, with idle instructions between them.
+fn fill_core(isa: Option<Isa>, rounds: u64) {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `usable_isa` found the features.
+        Some(Isa::Avx512) => unsafe { fill_core_avx512(rounds.max(1)) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `usable_isa` found the features.
+        Some(Isa::Avx2) => unsafe { fill_core_avx2(rounds.max(1)) },
+        _ => multiply_add(isa, rounds),
+    }
+}
+
 /// Runs rounds of one multiply-add on each accumulator.
 fn multiply_add(isa: Option<Isa>, rounds: u64) {
     let rounds = rounds.max(1);
@@ -176,7 +193,7 @@ fn multiply_add(isa: Option<Isa>, rounds: u64) {
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! x86_multiply_add {
-    ($name:ident, $feature:literal, $vector:literal) => {
+    ($name:ident, $feature:literal, $vector:literal, $between:literal) => {
         #[target_feature(enable = $feature)]
         fn $name(rounds: u64) {
             // SAFETY: touches only the registers it names; the feature is enabled.
@@ -201,16 +218,22 @@ macro_rules! x86_multiply_add {
                     "2:",
                     concat!("vfmadd231ps ", $vector, "0, ", $vector, "14, ", $vector, "15"),
                     concat!("vfmadd231ps ", $vector, "1, ", $vector, "14, ", $vector, "15"),
+                    $between,
                     concat!("vfmadd231ps ", $vector, "2, ", $vector, "14, ", $vector, "15"),
                     concat!("vfmadd231ps ", $vector, "3, ", $vector, "14, ", $vector, "15"),
+                    $between,
                     concat!("vfmadd231ps ", $vector, "4, ", $vector, "14, ", $vector, "15"),
                     concat!("vfmadd231ps ", $vector, "5, ", $vector, "14, ", $vector, "15"),
+                    $between,
                     concat!("vfmadd231ps ", $vector, "6, ", $vector, "14, ", $vector, "15"),
                     concat!("vfmadd231ps ", $vector, "7, ", $vector, "14, ", $vector, "15"),
+                    $between,
                     concat!("vfmadd231ps ", $vector, "8, ", $vector, "14, ", $vector, "15"),
                     concat!("vfmadd231ps ", $vector, "9, ", $vector, "14, ", $vector, "15"),
+                    $between,
                     concat!("vfmadd231ps ", $vector, "10, ", $vector, "14, ", $vector, "15"),
                     concat!("vfmadd231ps ", $vector, "11, ", $vector, "14, ", $vector, "15"),
+                    $between,
                     "dec {rounds}",
                     "jnz 2b",
                     "vzeroupper",
@@ -228,9 +251,13 @@ macro_rules! x86_multiply_add {
 }
 
 #[cfg(target_arch = "x86_64")]
-x86_multiply_add!(multiply_add_avx512, "avx512f", "zmm");
+x86_multiply_add!(multiply_add_avx512, "avx512f", "zmm", "");
 #[cfg(target_arch = "x86_64")]
-x86_multiply_add!(multiply_add_avx2, "avx2,fma", "ymm");
+x86_multiply_add!(multiply_add_avx2, "avx2,fma", "ymm", "");
+#[cfg(target_arch = "x86_64")]
+x86_multiply_add!(fill_core_avx512, "avx512f", "zmm", "nop\nnop\nnop\nnop");
+#[cfg(target_arch = "x86_64")]
+x86_multiply_add!(fill_core_avx2, "avx2,fma", "ymm", "nop\nnop\nnop\nnop");
 
 #[cfg(target_arch = "aarch64")]
 #[target_feature(enable = "neon")]
@@ -548,7 +575,7 @@ mod tests {
 
     #[test]
     fn probes_give_finite_rates() {
-        for rate in [fma_probe(), measure_peak(1), measure_peak(0)] {
+        for rate in [core_probe(), measure_peak(1), measure_peak(0)] {
             assert!(rate.is_finite() && rate > 0.0, "{rate}");
         }
     }

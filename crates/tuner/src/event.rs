@@ -106,6 +106,17 @@ pub enum Event {
         /// The default's.
         default_seconds: f64,
     },
+    /// What the rest of the run is expected to gain, after every round once all tasks have had one.
+    Forecast {
+        /// Seconds of all tasks together, each as often as it runs.
+        latency: f64,
+        /// Seconds expected to be gained.
+        gain: f64,
+        /// Rounds expected to be left.
+        rounds: f64,
+        /// Whether that is too little to go on.
+        ends: bool,
+    },
     /// The finals of a task are over.
     Verified {
         /// The task.

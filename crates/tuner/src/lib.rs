@@ -21,6 +21,7 @@
 //! | [`strategy`] | strategies and models by name; transfer from other tasks |
 //! | [`switches`] | settings of felix by name, for comparisons |
 //! | [`reference`](mod@reference) | inputs, reference outputs and the accepted error |
+//! | [`slice`] | a part of a DAG, for checking without computing all of it |
 //! | [`error`] | why tuning cannot go on |
 
 pub mod error;
@@ -33,6 +34,7 @@ pub mod report;
 mod round;
 pub mod runner;
 pub mod seed;
+pub mod slice;
 pub mod strategy;
 pub mod switches;
 pub mod task;

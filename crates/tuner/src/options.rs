@@ -71,6 +71,13 @@ pub struct TuneOptions {
     pub patience: usize,
     /// How many candidates near the default schedule the first batch begins with; random and grid search do without.
     pub seeds: usize,
+    /// The run ends when all tasks together are expected to gain less than this share of their time: see
+    /// [`Forecast`](talweg_search::forecast::Forecast). Zero: it never ends for that.
+    pub least_gain: f64,
+    /// Time to leave of the budget for what the caller does afterwards.
+    pub reserve: Duration,
+    /// Whether constants are read from beyond the second-level cache, as the weights of a network are.
+    pub cold_weights: bool,
     /// When the process started: zero of the curve and of the budget.
     pub started: Instant,
     /// Ends the run with the best so far once it is set.
@@ -104,6 +111,9 @@ impl TuneOptions {
             failures: 32,
             patience: 20,
             seeds: 3,
+            least_gain: 0.0,
+            reserve: Duration::ZERO,
+            cold_weights: false,
             started: Instant::now(),
             stop: Arc::default(),
             command: String::new(),

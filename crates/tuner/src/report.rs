@@ -18,6 +18,8 @@ pub enum StopReason {
     Roofline,
     /// For many batches neither the measurements nor the predictions were better than what is known.
     NothingPredicted,
+    /// All tasks together are expected to gain next to nothing in the rest of the budget.
+    Forecast,
     /// The latency that is good enough was reached.
     GoodEnough,
     /// Somebody asked for the end.
@@ -34,6 +36,7 @@ impl StopReason {
             StopReason::Exhausted => "exhausted",
             StopReason::Roofline => "roofline",
             StopReason::NothingPredicted => "nothing-predicted",
+            StopReason::Forecast => "forecast",
             StopReason::GoodEnough => "good-enough",
             StopReason::Interrupted => "interrupted",
         }
@@ -112,7 +115,7 @@ pub struct Phases {
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TuneReport {
-    /// One entry a task, in their order.
+    /// One entry a task, in their order; an interrupt while tasks are prepared leaves the last ones out.
     pub tasks: Vec<TaskReport>,
     /// Candidates measured in this run.
     pub trials: usize,

@@ -236,7 +236,8 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
             return None;
         }
         let slower_than = Some(self.best * self.options.slow_factor);
-        Some(Effort { budget: self.options.sampling_budget, slower_than, rival: Some(self.best) })
+        let budget = self.options.sampling_budget;
+        Some(Effort { budget, patience: budget / 4, slower_than, rival: Some(self.best) })
     }
 
     fn finished(&mut self, at: usize, compile_seconds: f64, outcome: Result<(K, Timing), Failure>) {

@@ -5,19 +5,23 @@ use std::time::{Duration, Instant};
 use talweg_db::{Failure, Samples};
 use talweg_ir::{Dag, Nest};
 use talweg_measure::{
-    Built, Finished, MeasureError, MeasureOptions, Measurer, Phases, Ran, Sampling, Sink, Task,
+    Built, Finished, Gate, MeasureError, MeasureOptions, Measurer, Phases, Ran, Sampling, Sink, Task,
 };
 use talweg_search::SimulatedDevice;
 
 use crate::error::TuneError;
 use crate::options::TuneOptions;
-use crate::reference::{ReferenceError, reference_task, tolerance};
+use crate::reference::{
+    EXPENSIVE, ReferenceError, checked_by_parts, named_task, random_inputs, reference_task, tolerance,
+};
 
 /// How much time a run may take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
     /// Time for the samples.
     pub budget: Duration,
+    /// Further time to wait for moments in which nobody else uses the cores.
+    pub patience: Duration,
     /// A slower kernel is not sampled further.
     pub slower_than: Option<f64>,
     /// The kernel to beat: one that stays behind it is sampled the less the farther it is behind.
@@ -25,9 +29,9 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// So much time, whatever the kernel.
+    /// So much time, whatever the kernel, and as much again for waiting.
     pub fn full(budget: Duration) -> Effort {
-        Effort { budget, slower_than: None, rival: None }
+        Effort { budget, patience: budget, slower_than: None, rival: None }
     }
 }
 
@@ -63,6 +67,12 @@ pub trait Runner {
 
     /// Prepares what the candidates of a task run on.
     fn data(&mut self, dag: &Dag) -> Result<Self::Data, ReferenceError>;
+
+    /// The same, where the program of the default schedule may help.
+    fn data_by(&mut self, dag: &Dag, default: &Nest) -> Result<Self::Data, ReferenceError> {
+        let _ = default;
+        self.data(dag)
+    }
 
     /// Compiles candidates, with the seconds each took.
     fn build(&mut self, nests: &[Nest]) -> Vec<Result<(Self::Kernel, f64), Failure>>;
@@ -113,6 +123,8 @@ pub const LOST: &str = "worker-lost";
 /// Worker processes on this machine.
 pub struct Workers {
     measurer: Measurer,
+    /// See [`Sampling::rotate_bytes`].
+    rotate_bytes: usize,
 }
 
 impl Workers {
@@ -121,12 +133,31 @@ impl Workers {
         let mut settings = MeasureOptions::new(options.target.clone())?;
         settings.threads = options.threads;
         settings.pin = true;
-        Ok(Workers { measurer: Measurer::new(settings)? })
+        // Each core may read its own half of the weights, so the copies must exceed all second-level caches.
+        let caches = 2 * options.threads.max(2) as u64 * options.target.l2;
+        let rotate_bytes = if options.cold_weights { usize::try_from(caches).unwrap_or(0) } else { 0 };
+        Ok(Workers { measurer: Measurer::new(settings)?, rotate_bytes })
     }
 }
 
 fn failure(error: &MeasureError) -> Failure {
     Failure { cause: error.cause().into_owned(), text: error.to_string() }
+}
+
+impl Workers {
+    /// What the default schedule computes, as the reference of a DAG that takes the interpreter long: checked by parts.
+    /// `None` if any of that fails.
+    fn by_default(&self, dag: &Dag, default: &Nest) -> Option<Task> {
+        let (inputs, tolerance) = (random_inputs(dag), tolerance(dag));
+        let given = named_task(dag, &inputs, &[], tolerance).ok()?;
+        let built = self.measurer.build(default).ok()?;
+        let outputs = self.measurer.evaluate(&given, &built).ok()?;
+        let outputs: Option<Vec<_>> =
+            outputs.into_iter().map(|(name, array)| Some((dag.find(&name)?, array))).collect();
+        let outputs = outputs.filter(|o| o.len() == dag.tensors.iter().filter(|t| t.output).count())?;
+        let is_right = checked_by_parts(dag, &inputs, &outputs, tolerance)?;
+        is_right.then(|| named_task(dag, &inputs, &outputs, tolerance).ok())?
+    }
 }
 
 impl Runner for Workers {
@@ -135,6 +166,14 @@ impl Runner for Workers {
 
     fn data(&mut self, dag: &Dag) -> Result<Task, ReferenceError> {
         reference_task(dag, tolerance(dag))
+    }
+
+    fn data_by(&mut self, dag: &Dag, default: &Nest) -> Result<Task, ReferenceError> {
+        let is_expensive = dag.arithmetic() > EXPENSIVE;
+        match is_expensive.then(|| self.by_default(dag, default)).flatten() {
+            Some(task) => Ok(task),
+            None => self.data(dag),
+        }
     }
 
     fn build(&mut self, nests: &[Nest]) -> Vec<Result<(Built, f64), Failure>> {
@@ -147,7 +186,10 @@ impl Runner for Workers {
     }
 
     fn run(&mut self, data: &Task, kernel: &Built, effort: &Effort) -> Result<Timing, Failure> {
-        let ran = self.measurer.run_with(data, kernel, &sampling(effort)).map_err(|e| failure(&e))?;
+        let ran = self
+            .measurer
+            .run_with(data, kernel, &sampling(effort, self.rotate_bytes))
+            .map_err(|e| failure(&e))?;
         Ok(timing(ran))
     }
 
@@ -158,7 +200,8 @@ impl Runner for Workers {
         make: &(dyn Fn(usize) -> Made + Sync),
         observer: &mut dyn Observer<Built>,
     ) -> Phases {
-        self.measurer.stream(data, count, make, &mut Adapter(observer))
+        let mut adapter = Adapter { observer, rotate_bytes: self.rotate_bytes };
+        self.measurer.stream(data, count, make, &mut adapter)
     }
 
     fn peak(&mut self) -> Option<f64> {
@@ -167,24 +210,29 @@ impl Runner for Workers {
 }
 
 /// An observer as the stream wants it.
-struct Adapter<'a>(&'a mut dyn Observer<Built>);
+struct Adapter<'a> {
+    observer: &'a mut dyn Observer<Built>,
+    rotate_bytes: usize,
+}
 
 impl Sink for Adapter<'_> {
     fn sampling(&mut self) -> Option<Sampling> {
-        self.0.effort().as_ref().map(sampling)
+        self.observer.effort().map(|effort| sampling(&effort, self.rotate_bytes))
     }
 
     fn finished(&mut self, finished: Finished) {
         let outcome = finished.outcome.map(|(built, ran)| (built, timing(ran)));
-        self.0.finished(finished.at, finished.compile_seconds, outcome.map_err(|e| failure(&e)));
+        self.observer.finished(finished.at, finished.compile_seconds, outcome.map_err(|e| failure(&e)));
     }
 }
 
-fn sampling(effort: &Effort) -> Sampling {
+fn sampling(effort: &Effort, rotate_bytes: usize) -> Sampling {
     Sampling {
         budget_seconds: effort.budget.as_secs_f64(),
+        gate: Some(Gate { patience_seconds: effort.patience.as_secs_f64(), ..Gate::default() }),
         slower_than: effort.slower_than,
         rival: effort.rival,
+        rotate_bytes,
         ..Sampling::default()
     }
 }

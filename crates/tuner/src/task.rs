@@ -13,7 +13,7 @@ use talweg_target::Target;
 
 use crate::error::TuneError;
 use crate::options::TaskSpec;
-use crate::report::{FailureGroup, Failures, StopReason};
+use crate::report::{FailureGroup, Failures, StopReason, TaskReport};
 use crate::runner::Runner;
 use crate::strategy::Search;
 
@@ -93,6 +93,32 @@ impl<R: Runner> TaskRun<R> {
         if at < capacity && !self.contenders.iter().any(|c| c.trace == contender.trace) {
             self.contenders.insert(at, contender);
             self.contenders.truncate(capacity);
+        }
+    }
+
+    /// What is known of the task when this contender has won.
+    pub fn report(
+        &self,
+        winner: &Contender,
+        best_seconds: f64,
+        default_seconds: f64,
+        default_won: bool,
+    ) -> TaskReport {
+        TaskReport {
+            name: self.spec.name.clone(),
+            weight: self.spec.weight,
+            best_seconds,
+            default_seconds,
+            gflops: self.spec.flops / best_seconds / 1e9,
+            error: winner.error,
+            trace: winner.trace.clone(),
+            default_won,
+            trials: self.trials,
+            resumed: self.resumed,
+            failures: self.failures.clone(),
+            curve: self.curve.clone(),
+            curve_trials: self.curve_trials.clone(),
+            first_batch: self.first_batch,
         }
     }
 

@@ -1,11 +1,14 @@
 //! The loop over tasks and batches.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use talweg_db::{Database, NewBest, NewRecord, Replace, RunId, RunInfo, TargetKey};
+use talweg_ir::Nest;
 use talweg_schedule::Trace;
 use talweg_search::Sample;
+use talweg_search::forecast::Forecast;
 use talweg_search::objective::{Network, Objective};
 use talweg_search::scheduler::{Next, Reason, Scheduler, TaskState};
 use talweg_space::Space;
@@ -96,6 +99,9 @@ impl<R: Runner> Tuner<R> {
         self.peak = self.runner.peak();
         let mut tasks = Vec::new();
         for at in 0..self.specs.len() {
+            if self.options.stop.load(Ordering::Relaxed) {
+                break;
+            }
             tasks.push(self.start(at, run, &shared, listener)?);
         }
         self.phases.prepare = begin.elapsed().as_secs_f64();
@@ -108,6 +114,7 @@ impl<R: Runner> Tuner<R> {
         };
         self.default_seconds = tasks.iter().map(|t| t.default.contender.seconds).sum();
         let networks = self.networks(&tasks);
+        let (searching, mut rounds) = (Instant::now(), 0u32);
         let reason = loop {
             if let Some(reason) = self.is_over() {
                 break reason;
@@ -122,11 +129,19 @@ impl<R: Runner> Tuner<R> {
             if let Some(hopeless) = tasks[at].hopeless(self.options.failures) {
                 return Err(hopeless);
             }
+            rounds += 1;
+            let each = searching.elapsed().as_secs_f64() / f64::from(rounds);
+            if self.gains_too_little(&scheduler, &networks, &tasks, each, listener) {
+                break StopReason::Forecast;
+            }
         };
         let begin = Instant::now();
         let mut reports = Vec::new();
         for (at, task) in tasks.iter_mut().enumerate() {
-            reports.push(self.finish(at, task, listener)?);
+            let is_late = self.options.stop.load(Ordering::Relaxed)
+                || self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
+            let report = if is_late { self.finish_at_once(task)? } else { self.finish(at, task, listener)? };
+            reports.push(report);
         }
         self.phases.finals = begin.elapsed().as_secs_f64();
         listener(Event::Finished { reason, trials: self.trials });
@@ -154,6 +169,33 @@ impl<R: Runner> Tuner<R> {
         vec![Network { uses: (0..tasks.len()).map(uses).collect(), reference }]
     }
 
+    /// Whether the rest of the run is expected to gain too little, at so many seconds a round.
+    fn gains_too_little(
+        &self,
+        scheduler: &Scheduler,
+        networks: &[Network],
+        tasks: &[TaskRun<R>],
+        seconds_each: f64,
+        listener: Listener<'_>,
+    ) -> bool {
+        let options = &self.options;
+        let by_trials =
+            options.trials.map(|n| n.saturating_sub(self.trials) as f64 / options.batch.max(1) as f64);
+        let by_time = options.budget.map(|budget| {
+            let left = budget.saturating_sub(self.reserve()).as_secs_f64() - options.elapsed();
+            left.max(0.0) / seconds_each.max(1e-6)
+        });
+        let rounds = by_trials.unwrap_or(f64::INFINITY).min(by_time.unwrap_or(f64::INFINITY));
+        let states: Vec<TaskState> = tasks.iter().map(|t| t.state.clone()).collect();
+        let Some(forecast) = Forecast::of(scheduler, networks, &states, rounds) else { return false };
+        // With few rounds left there is little to gain, and little to save.
+        let is_early = rounds > Forecast::HORIZON as f64;
+        let ends = options.least_gain > 0.0 && is_early && forecast.share() < options.least_gain;
+        let Forecast { gain, latency } = forecast;
+        listener(Event::Forecast { latency, gain, rounds, ends });
+        ends
+    }
+
     /// Whether the run must end, and why.
     pub(crate) fn is_over(&self) -> Option<StopReason> {
         self.options.is_over(self.trials, self.reserve())
@@ -169,7 +211,7 @@ impl<R: Runner> Tuner<R> {
         let each = options.sampling_budget.as_secs_f64() + 0.005;
         // A run also checks and warms up, which for slow kernels is what takes the time.
         let slow = 2.0 * self.default_seconds * (open + closed) as f64;
-        Duration::from_secs_f64(runs * each + slow).min(budget / 5)
+        Duration::from_secs_f64(runs * each + slow).min(budget / 5) + options.reserve
     }
 
     /// Prepares a task: its space, its default schedule measured, its search told what earlier runs know.
@@ -187,8 +229,9 @@ impl<R: Runner> Tuner<R> {
         let whole = Space::of(&spec.dag, &target);
         let space = Arc::new(if self.options.perfect_tiles { whole.perfect() } else { whole });
         let reference = |source| TuneError::Reference { task: spec.name.clone(), source };
-        let data = self.runner.data(&spec.dag).map_err(reference)?;
-        let (trace, default) = self.measure_default(&spec, &data, run)?;
+        let (trace, nest) = default_program(&spec, &target)?;
+        let data = self.runner.data_by(&spec.dag, &nest).map_err(reference)?;
+        let default = self.measure_default(&spec, &data, (&trace, &nest), run)?;
         let known_at = self.options.elapsed();
 
         let transfers = self.options.strategy == StrategyKind::AutoTvm && self.options.resume;
@@ -304,15 +347,15 @@ impl<R: Runner> Tuner<R> {
         &mut self,
         spec: &TaskSpec,
         data: &R::Data,
+        (trace, nest): (&Trace, &Nest),
         run: RunId,
-    ) -> Result<(Trace, DefaultSchedule<R::Kernel>), TuneError> {
+    ) -> Result<DefaultSchedule<R::Kernel>, TuneError> {
         let fails = |failure: talweg_db::Failure| TuneError::DefaultFails {
             task: spec.name.clone(),
             cause: failure.cause,
             text: failure.text,
         };
-        let (trace, nest) = default_program(spec, &self.options.target)?;
-        let built = self.runner.build(std::slice::from_ref(&nest)).pop();
+        let built = self.runner.build(std::slice::from_ref(nest)).pop();
         let lost = || talweg_db::Failure { cause: "build".into(), text: "nothing was built".into() };
         let (kernel, compile_seconds) = built.unwrap_or_else(|| Err(lost())).map_err(fails)?;
         let effort = Effort::full(self.options.sampling_budget);
@@ -329,7 +372,28 @@ impl<R: Runner> Tuner<R> {
         let ids = self.db.insert_batch(&[record])?.ids;
         let error = timing.error.unwrap_or(0.0);
         let contender = Contender { record: ids[0], seconds: timing.seconds, trace: text, error };
-        Ok((trace, DefaultSchedule { kernel, contender }))
+        Ok(DefaultSchedule { kernel, contender })
+    }
+
+    /// When the time for the finals is used up.
+    fn deadline(&self) -> Option<Instant> {
+        let budget = self.options.budget?.saturating_sub(self.options.reserve);
+        self.options.started.checked_add(budget)
+    }
+
+    /// Reports what is stored, without finals: the time is used up, or somebody waits for the end. What is stored was checked, and has proven
+    /// faster than the default when it was found.
+    fn finish_at_once(&mut self, task: &TaskRun<R>) -> Result<TaskReport, TuneError> {
+        let default = &task.default.contender;
+        let stored = self.db.best(&task.key, &self.target, self.options.threads as u32)?;
+        let stored = stored.and_then(|best| {
+            let seconds = best.record.typical_seconds()?;
+            Some(Contender { record: best.record.id, seconds, trace: best.record.trace, error: best.error })
+        });
+        let winner = stored.unwrap_or_else(|| default.clone());
+        let default_won = winner.trace == default.trace;
+        let best_seconds = if default_won { default.seconds } else { winner.seconds };
+        Ok(task.report(&winner, best_seconds, default.seconds, default_won))
     }
 
     /// The finals of a task: the fastest candidates, and what another process may have stored meanwhile, against the
@@ -361,9 +425,9 @@ impl<R: Runner> Tuner<R> {
         let first = Finalist { record: default.contender.record, kernel: &default.kernel };
         let others = built.iter().map(|(c, kernel)| Finalist { record: c.record, kernel });
         let finalists: Vec<_> = std::iter::once(first).chain(others).collect();
-        let (rounds, budget) = (self.options.alternations, self.options.sampling_budget);
-        let deadline = self.options.budget.and_then(|b| self.options.started.checked_add(b));
-        let verdict = compare(&mut self.runner, &task.data, &finalists, rounds, budget, deadline);
+        let (rounds, sampling) = (self.options.alternations, self.options.sampling_budget);
+        let deadline = self.deadline();
+        let verdict = compare(&mut self.runner, &task.data, &finalists, rounds, sampling, deadline);
         let fallback = || Verdict {
             winner: 0,
             seconds: default.contender.seconds,
@@ -383,22 +447,9 @@ impl<R: Runner> Tuner<R> {
             Some(at) => built[at].0,
             None => &default.contender,
         };
-        Ok(TaskReport {
-            name: task.spec.name.clone(),
-            weight: task.spec.weight,
-            best_seconds: verdict.seconds,
-            default_seconds: verdict.default_seconds,
-            gflops: task.spec.flops / verdict.seconds / 1e9,
-            error: winner.error.max(verdict.error),
-            trace: winner.trace.clone(),
-            default_won: verdict.winner == 0,
-            trials: task.trials,
-            resumed: task.resumed,
-            failures: task.failures.clone(),
-            curve: task.curve.clone(),
-            curve_trials: task.curve_trials.clone(),
-            first_batch: task.first_batch,
-        })
+        let mut report = task.report(winner, verdict.seconds, verdict.default_seconds, verdict.winner == 0);
+        report.error = report.error.max(verdict.error);
+        Ok(report)
     }
 }
 

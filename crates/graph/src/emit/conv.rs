@@ -2,14 +2,15 @@
 
 use talweg_expr::Expr;
 use talweg_ir::{DType, TensorId};
-use talweg_ops::{View, Window, conv as ops_conv, transpose as ops_transpose};
+use talweg_ops::{View, Window, conv as ops_conv, transpose as ops_transpose, winograd as ops_winograd};
 use talweg_tensor::op::{Conv, ConvTranspose, Layout};
-use talweg_tensor::{Op, Tensor};
+use talweg_tensor::{ElementType, Op, Tensor, TensorType};
 
 use super::task::Anchor;
 use super::{EmitError, Emitter, Site};
 use crate::constants;
-use crate::graph::{Graph, Node, NodeId};
+use crate::forks::Algorithm;
+use crate::graph::{Graph, Node, NodeId, ValueId};
 
 /// Whether every channel has a filter of its own.
 fn is_depthwise(conv: &Conv, weights: &[usize]) -> bool {
@@ -83,6 +84,35 @@ pub(crate) fn kernel_weights(graph: &Graph, node: &Node) -> Option<Tensor> {
     }
 }
 
+/// The type of the weights that Winograd's algorithm reads, for output tiles of one size: `[positions, positions,
+/// depth, channels, filters]`, the depth only in three dimensions. `None` when the algorithm does not apply, or the
+/// convolution is too small to gain by it.
+pub(crate) fn winograd_weights(graph: &Graph, node: &Node, packed: ValueId, tile: i64) -> Option<TensorType> {
+    let Op::Conv(conv) = &node.op else { return None };
+    let original = graph.ty(node.inputs.get(1).copied().flatten()?);
+    let windows = conv_windows(conv, &original.shape);
+    let output = &graph.ty(node.outputs[0]).shape;
+    let [.., height, width, filters] = output[..] else { return None };
+    let shape = &graph.ty(packed).shape;
+    let channels = original.shape[1];
+    if conv.groups != 1
+        || original.element != ElementType::F32
+        || !ops_winograd::applies(&windows)
+        || channels.min(filters) < FEWEST_CHANNELS
+        || height.min(width) < tile as usize
+    {
+        return None;
+    }
+    let positions = tile as usize + 2;
+    let mut own = vec![positions, positions];
+    own.extend(&shape[..windows.len() - 2]);
+    own.extend([channels, filters]);
+    Some(TensorType { element: ElementType::F32, shape: own })
+}
+
+/// Fewer channels leave nothing to gain between the transforms.
+const FEWEST_CHANNELS: usize = 8;
+
 impl<'g> Emitter<'g> {
     /// The activations and the weights as tensors, and the shape of the weights as the model has them.
     fn activations(
@@ -110,6 +140,35 @@ impl<'g> Emitter<'g> {
         } else {
             ops_conv::conv(&mut self.dag, x, w, &windows, conv.groups as i64)?
         };
+        Ok(self.viewed(&view))
+    }
+
+    /// See [`talweg_ops::winograd`].
+    pub(super) fn winograd(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        conv: &Conv,
+        algorithm: Algorithm,
+    ) -> Result<Anchor, EmitError> {
+        let unsupported = || EmitError::Unsupported(format!("a convolution by {algorithm}"));
+        let Algorithm::Winograd { tile } = algorithm else { return Err(unsupported()) };
+        let derived =
+            self.network.derived.get(&id).and_then(|all| all.iter().find(|d| d.algorithm == algorithm));
+        let (Some(derived), Some(x), Some(original)) = (derived, node.inputs[0], node.inputs[1]) else {
+            return Err(unsupported());
+        };
+        if self.dtype(x)? != DType::F32 {
+            return Err(unsupported());
+        }
+        let windows = conv_windows(conv, self.shape(original));
+        let x = self.store(x, "x")?;
+        // The value becomes a constant when the algorithm is chosen.
+        let shape = self.stored_shape(derived.value);
+        let u = self.dag.constant(&self.fresh("w0"), DType::F32, &shape);
+        self.given.push((derived.value, u));
+        let out = ops_winograd::winograd(&mut self.dag, x, u, &windows, tile)?;
+        let view = View::plain(&self.dag, out)?;
         Ok(self.viewed(&view))
     }
 

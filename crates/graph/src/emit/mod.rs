@@ -34,6 +34,7 @@ use talweg_ir::{Axis, Compute, DType, Dag, Reducer, Reduction, Scalar, TensorId}
 use talweg_ops::{OpError, default_axis_names};
 use talweg_tensor::ElementType;
 
+use crate::forks::Derived;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 
 /// Why an operator is not emitted; the caller falls back to smaller tasks and then to plain code.
@@ -69,6 +70,8 @@ pub(crate) struct Network<'g> {
     pub producers: &'g [Option<NodeId>],
     /// Weights laid out for kernels, for the nodes that have them.
     pub weights: &'g BTreeMap<NodeId, ValueId>,
+    /// Weights that other algorithms than the direct one read, for the nodes that have such algorithms.
+    pub derived: &'g BTreeMap<NodeId, Vec<Derived>>,
     /// Movements that every reader reads through.
     pub seen_through: &'g BTreeSet<NodeId>,
 }

@@ -8,6 +8,7 @@ use talweg_tensor::Op;
 use talweg_tensor::op::Layout;
 
 use super::{EmitError, Emitter, Network, Site, broadcast_index, elementwise, node_count, reshape};
+use crate::forks::Algorithm;
 use crate::graph::{NodeId, ValueId};
 
 /// A stage is cut when its body would hold more nodes than this, since functions that use their operand twice would
@@ -57,8 +58,8 @@ impl Anchor {
     }
 }
 
-/// Emits a task.
-pub(crate) fn emit(network: &Network<'_>, group: &Group) -> Result<Emitted, EmitError> {
+/// Emits a task; the algorithm is that of its anchor.
+pub(crate) fn emit(network: &Network<'_>, group: &Group, algorithm: Algorithm) -> Result<Emitted, EmitError> {
     let Some(id) = group.anchor else { return emit_elementwise(network, group) };
     let node = &network.graph.nodes[id.index()];
     let flat = group.chain.is_empty();
@@ -75,8 +76,18 @@ pub(crate) fn emit(network: &Network<'_>, group: &Group) -> Result<Emitted, Emit
             (e, anchor)
         }
         Op::Conv(conv) if conv.layout == Layout::ChannelsLast => {
-            let mut e = named("conv", false);
-            let anchor = e.conv(id, node, conv)?;
+            let (mut e, anchor) = match algorithm {
+                Algorithm::Direct => {
+                    let mut e = named("conv", false);
+                    let anchor = e.conv(id, node, conv)?;
+                    (e, anchor)
+                }
+                Algorithm::Winograd { .. } => {
+                    let mut e = named(&format!("conv {algorithm}").replace(' ', "_"), false);
+                    let anchor = e.winograd(id, node, conv, algorithm)?;
+                    (e, anchor)
+                }
+            };
             let anchor = e.biased(anchor, node.inputs.get(2).copied().flatten())?;
             (e, anchor)
         }

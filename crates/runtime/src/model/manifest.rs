@@ -78,6 +78,10 @@ pub struct Kernel {
     pub flops: f64,
     /// Where its schedule comes from: `default` or `tuned`.
     pub schedule: String,
+    /// Threads its loops run on at most; all of them if not given. A kernel that takes a few microseconds is faster
+    /// on one thread than with the others woken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
 }
 
 /// One step of a run.

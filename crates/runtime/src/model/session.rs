@@ -11,6 +11,7 @@ use super::manifest::{Operand, Place, Port, Work};
 use crate::abi::{KernelFn, KernelMeta};
 use crate::aligned_buffer::{AlignedBuffer, AllocError, HugePages};
 use crate::pool::{PoolError, ThreadPool};
+use crate::team::Team;
 
 /// How to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +79,7 @@ pub enum RunError {
 
 /// A step with its pointers resolved.
 enum Resolved {
-    Kernel { function: KernelFn, arguments: Vec<*mut u8> },
+    Kernel { kernel: usize, function: KernelFn, arguments: Vec<*mut u8> },
     Plain { op: Op, inputs: Vec<Option<Operand>>, outputs: Vec<Option<Operand>>, node: usize },
 }
 
@@ -88,6 +89,8 @@ pub struct Session {
     steps: Vec<Resolved>,
     arena: AlignedBuffer,
     workspace: AlignedBuffer,
+    /// For every kernel, the threads it runs on.
+    teams: Vec<Team>,
     pool: ThreadPool,
 }
 
@@ -119,6 +122,7 @@ impl Session {
         };
         let resolve = |(node, step): (usize, &super::manifest::Step)| match &step.work {
             Work::Kernel { kernel, arguments } => Resolved::Kernel {
+                kernel: *kernel,
                 function: model.kernel(*kernel),
                 arguments: arguments.iter().map(pointer).collect(),
             },
@@ -127,7 +131,16 @@ impl Session {
             }
         };
         let steps = manifest.steps.iter().enumerate().map(resolve).collect();
-        Ok(Session { steps, arena, workspace, pool, model: model.clone() })
+        let teams = manifest.kernels.iter().map(|k| pool.team(k.threads.unwrap_or(threads))).collect();
+        Ok(Session { steps, arena, workspace, teams, pool, model: model.clone() })
+    }
+
+    /// Runs the kernels on so many threads at most, one number a kernel, instead of what the artefact says: for finding
+    /// out what it should say.
+    pub fn limit_threads(&mut self, limits: &[usize]) {
+        for (team, limit) in self.teams.iter_mut().zip(limits) {
+            *team = self.pool.team(*limit);
+        }
     }
 
     /// The model it runs.
@@ -210,11 +223,11 @@ impl Session {
 
     fn step(&mut self, at: usize) -> Result<(), RunError> {
         match &self.steps[at] {
-            Resolved::Kernel { function, arguments } => {
+            Resolved::Kernel { kernel, function, arguments } => {
                 let workspace = self.workspace.as_mut_ptr();
                 // SAFETY: loading checked that every argument lies within arena or weights with the size the kernel
                 // was compiled for; the workspace suits the largest kernel; `&mut self` keeps other runs out.
-                unsafe { function(arguments.as_ptr(), workspace, self.pool.parallel()) };
+                unsafe { function(arguments.as_ptr(), workspace, self.teams[*kernel].parallel()) };
                 Ok(())
             }
             Resolved::Plain { op, inputs, outputs, node } => {

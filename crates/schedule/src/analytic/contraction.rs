@@ -2,10 +2,12 @@
 //! operand is streamed by vectors from packed memory, the other broadcast; blocks of rows stay in the second cache
 //! level while the streamed operand's panels pass by.
 
-use talweg_ir::Source;
+use talweg_expr::Expr;
+use talweg_ir::{Source, TensorId};
 
 use super::elementwise::{self, PARALLEL_FROM};
 use super::plan::Plan;
+use super::streaming;
 use crate::step::Step;
 
 /// Multiply-adds per basic block up to which the reduction is unrolled.
@@ -16,16 +18,20 @@ const ENOUGH_PANELS: i64 = 8;
 
 /// A register tile: rows along up to two axes, vectors along the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Tile {
-    upper: i64,
-    row: i64,
-    vectors: i64,
+pub(super) struct Tile {
+    pub upper: i64,
+    pub row: i64,
+    pub vectors: i64,
 }
 
 /// Schedules a contraction, its epilogue and its prologue.
 pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let streamed = streamed_operand(plan, stage);
+    let streaming = streaming::applies(plan, stage, &streamed);
     let (local, outer) = tile_root(plan, stage);
+    if let Some(shape) = streaming {
+        return streaming::schedule(plan, &local, &outer, &shape);
+    }
     let lanes = plan.lanes(&local);
     let axes = plan.axes(&outer);
     let local_axes = plan.axes(&local);
@@ -38,7 +44,8 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let row = rows.pop();
     let upper = rows.pop();
     let extent_of = |a: Option<usize>| a.map_or(1, |a| others[a].1);
-    let tile = best_tile(plan, extent_of(upper), extent_of(row), *vec_extent, lanes, depth);
+    let side_by_side = row.map_or(i64::MAX, |at| rows_side_by_side(plan, &local, at));
+    let tile = best_tile(plan, (extent_of(upper), extent_of(row), *vec_extent), lanes, depth, side_by_side);
 
     // Panels of the streamed operand are outermost and pass over all rows, so that each is fetched into the second
     // cache level once; rows are split into blocks when they would not stay in the last level meanwhile, or when there
@@ -151,11 +158,11 @@ pub(super) fn tile_root(plan: &mut Plan, stage: &str) -> (String, String) {
 }
 
 /// The operand read by vectors.
-struct Streamed {
+pub(super) struct Streamed {
     /// Positions of the result's axes it depends on, the last one aside.
-    axes: Vec<usize>,
+    pub axes: Vec<usize>,
     /// Its name, when it is a constant that can be packed.
-    constant: Option<String>,
+    pub constant: Option<String>,
 }
 
 fn streamed_operand(plan: &Plan, stage: &str) -> Streamed {
@@ -188,7 +195,7 @@ fn broadcast_bytes(plan: &Plan, stage: &str) -> i64 {
     broadcast.map(|(t, _)| tensor_bytes(plan, *t)).sum()
 }
 
-fn tensor_bytes(plan: &Plan, id: talweg_ir::TensorId) -> i64 {
+fn tensor_bytes(plan: &Plan, id: TensorId) -> i64 {
     let t = plan.schedule.dag.tensor(id);
     t.shape.iter().map(|e| e.as_int().unwrap_or(1)).product::<i64>() * t.dtype.bytes() as i64
 }
@@ -197,14 +204,40 @@ fn stage_bytes(plan: &Plan, stage: &str) -> i64 {
     tensor_bytes(plan, plan.id(stage))
 }
 
-/// The tile with the least estimated time over the whole result, tails included.
-fn best_tile(plan: &Plan, upper: i64, row: i64, columns: i64, lanes: i64, depth: i64) -> Tile {
+/// How many rows along an axis may be broadcast side by side, by the distance between them in memory.
+pub(super) fn rows_side_by_side(plan: &Plan, stage: &str, axis: usize) -> i64 {
+    let compute = plan.compute(stage);
+    let (Some(last), Some(row)) = (compute.axes.last(), compute.axes.get(axis)) else { return i64::MAX };
+    let row = std::slice::from_ref(&row.symbol);
+    let reads = compute.body.reads();
+    let broadcast = reads.iter().filter(|(_, idx)| !idx.iter().any(|e| e.mentions(&last.symbol)));
+    let stride = |(tensor, indices): &(TensorId, Vec<Expr>)| -> Option<i64> {
+        let tensor = plan.schedule.dag.tensor(*tensor);
+        let mut bytes = tensor.dtype.bytes() as i64;
+        let mut stride = 0;
+        for (index, extent) in indices.iter().zip(&tensor.shape).rev() {
+            stride += index.affine(row)?.coefficients.first()?.as_int()? * bytes;
+            bytes *= extent.as_int()?;
+        }
+        Some(stride).filter(|s| *s > 0)
+    };
+    broadcast.filter_map(stride).map(|s| plan.machine.rows_side_by_side(s)).min().unwrap_or(i64::MAX)
+}
+
+/// The tile with the least estimated time over the whole result (rows along two axes, columns), tails included.
+pub(super) fn best_tile(
+    plan: &Plan,
+    (upper, row, columns): (i64, i64, i64),
+    lanes: i64,
+    depth: i64,
+    side_by_side: i64,
+) -> Tile {
     let registers = plan.machine.registers;
     let mut best = (f64::INFINITY, Tile { upper: 1, row: 1, vectors: 1 });
     for vectors in 1..=4 {
         // Accumulators, one vector of each column, one broadcast value.
         let most = ((registers - 1 - vectors) / vectors).max(1);
-        for r in 1..=most.min(row) {
+        for r in 1..=most.min(row).min(side_by_side) {
             for u in 1..=(most / r).min(upper) {
                 let mut time = 0.0;
                 for (du, nu) in pieces(upper, u) {

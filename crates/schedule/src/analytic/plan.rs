@@ -30,11 +30,27 @@ pub(super) enum Kind {
 pub(super) struct Machine {
     pub vector_bytes: i64,
     pub registers: i64,
+    pub l1: i64,
     pub l2: i64,
     pub l3: i64,
+    pub cores: i64,
 }
 
+/// Bytes between addresses that fall into the same set of the first cache level, on every machine whose first level
+/// finds its set while the page is still being looked up.
+const WAY: i64 = 4096;
+
 impl Machine {
+    /// How many rows that lie `stride` bytes apart may be read side by side without driving each other out of the
+    /// first cache level: those that share a set must leave some of its ways to others.
+    pub fn rows_side_by_side(&self, stride: i64) -> i64 {
+        let (mut a, mut b) = (stride.max(1), WAY);
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        (self.l1 / WAY * 3 / 4).max(1) * (WAY / a)
+    }
+
     /// Bytes of rows that stay cached while panels pass over them: a share of the last level, which others use too.
     pub fn rows_fit(&self) -> i64 {
         (self.l3 / 8).min(32 << 20).max(self.l2 / 2)
@@ -53,8 +69,10 @@ impl Plan {
         let machine = Machine {
             vector_bytes: i64::from(target.vector_bits / 8).max(4),
             registers: i64::from(target.vector_registers).max(8),
+            l1: (target.l1d as i64).max(16 << 10),
             l2: (target.l2 as i64).max(128 << 10),
             l3: target.l3 as i64,
+            cores: i64::from(target.cores).max(1),
         };
         Plan { schedule: Schedule::new(dag), machine, done: BTreeSet::new() }
     }

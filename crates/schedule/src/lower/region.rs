@@ -73,7 +73,8 @@ fn span(placement: &Placement, fixed: &BTreeSet<Symbol>, read: &Expr) -> Option<
             free.push(s);
         }
     }
-    let affine = read.affine(&free)?;
+    // Quotients and remainders of tiles become affine once it is known how far each part runs.
+    let affine = read.affine(&free).or_else(|| read.simplify(&placement.ranges).affine(&free))?;
     let (mut base, mut count) = (affine.rest, Expr::int(1));
     for (s, c) in free.iter().zip(affine.coefficients) {
         let last = placement.parts[s].extent.clone() - 1;

@@ -116,7 +116,8 @@ pub(crate) fn derive(dag: &Dag, target: &Target, rules: &[Box<dyn SketchRule>]) 
 /// Early rules, over all stages from the last to the first; stages none applies to stay open.
 fn first_sweep(state: SketchState, rules: &[Box<dyn SketchRule>]) -> Vec<SketchState> {
     let mut states = vec![state.clone()];
-    for stage in state.schedule.stage_names().into_iter().rev() {
+    let open = state.schedule.stage_names().into_iter().rev().filter(|stage| !state.is_decided(stage));
+    for stage in open {
         states = states
             .into_iter()
             .flat_map(|s| {

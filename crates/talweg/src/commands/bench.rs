@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use talweg_runtime::model::Session;
 
-use super::model::{CompileArguments, ModelArguments, inputs};
+use super::against::{self, AgainstArguments};
+use super::model::{CompileArguments, LockArguments, ModelArguments, inputs};
 use super::{Failure, bench_search, print};
 
 /// Arguments of `talweg bench`.
@@ -22,7 +23,14 @@ pub struct Arguments {
     model: Option<ModelArguments>,
     #[command(flatten)]
     compile: CompileArguments,
-    /// Time for taking samples.
+    #[command(flatten)]
+    lock: LockArguments,
+    #[command(flatten)]
+    against: AgainstArguments,
+    /// Pin each thread to a core of its own.
+    #[arg(long)]
+    pin: bool,
+    /// Time for taking samples; with --against of each runtime.
     #[arg(long, default_value_t = 3.0, value_name = "SECONDS")]
     budget: f64,
     /// Print one JSON object.
@@ -38,7 +46,7 @@ enum Verb {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let model = match (&arguments.verb, &arguments.model) {
+    let given = match (&arguments.verb, &arguments.model) {
         (Some(Verb::Search(search)), _) => return bench_search::run(search),
         (None, Some(model)) => model,
         (None, None) => return Err(Failure::input("give a model to time, or `search` to compare searches")),
@@ -50,11 +58,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         )));
     }
     let threads = arguments.compile.threads()?;
+    against::check(&arguments.against, given)?;
     let start = Instant::now();
-    let model = model.load(&arguments.compile)?;
+    let model = given.load_locked(&arguments.compile, &arguments.lock)?;
     let load = start.elapsed();
-    let options = talweg_runtime::model::SessionOptions { threads, pin: false };
+    let options = talweg_runtime::model::SessionOptions { threads, pin: arguments.pin };
     let mut session = Session::new(model, &options).map_err(Failure::work)?;
+    if arguments.pin {
+        pin_caller()?;
+    }
+    if !arguments.against.against.is_empty() {
+        let (rivals, budget) = (&arguments.against, arguments.budget);
+        return against::run(rivals, given, &mut session, threads, budget, arguments.json);
+    }
     for (at, input) in inputs(&session, &[])?.iter().enumerate() {
         session.input_mut(at).copy_from_slice(input.bytes());
     }
@@ -75,6 +91,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         1e3 / median,
         times.len()
     ))
+}
+
+/// Pins this thread, which is one of the session's, to the first core; the session has pinned the others.
+fn pin_caller() -> Result<(), Failure> {
+    let cores = talweg_runtime::affinity::allowed_cores();
+    let Some(core) = cores.first() else { return Ok(()) };
+    let failed = |e| Failure::work(format!("cannot pin to core {core}: {e}; leave --pin out"));
+    talweg_runtime::affinity::pin_current_thread(*core).map_err(failed)
 }
 
 /// Seconds of single runs, ascending, after some that do not count.

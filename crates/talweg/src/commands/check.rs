@@ -7,7 +7,7 @@ use talweg::network::Network;
 use talweg_graph::{Step, Work};
 use talweg_target::{LevelBandwidth, Target, measure_bandwidth, measure_peak};
 
-use super::model::{CompileArguments, ModelArguments, winners};
+use super::model::{CompileArguments, ModelArguments, algorithms, winners};
 use super::{Failure, print};
 
 /// Arguments of `talweg check`.
@@ -29,12 +29,12 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let threads = arguments.compile.threads()?;
-    let network = arguments.model.network()?;
+    let mut network = arguments.model.network()?;
+    let target = Target::host();
+    let winners = winners(&arguments.compile.db, &mut network, &target, threads)?;
     if arguments.steps {
         return print(&steps(&network));
     }
-    let target = Target::host();
-    let winners = winners(&arguments.compile.db, &network, &target, threads)?;
     let peak = measure_peak(threads) * 1e9;
     let levels = measure_bandwidth();
     let program = &network.program;
@@ -61,7 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let report = serde_json::json!({
             "model": program.graph.name, "nodes": network.imported.nodes.len(), "steps": program.steps.len(),
             "plain_steps": plain, "threads": threads, "flops": flops, "roofline_us": bound * 1e6,
-            "tuned": winners.len(), "tasks": tasks,
+            "tuned": winners.count(program), "tasks": tasks,
         });
         return print(&format!("{report}\n"));
     }
@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
          usually 1.2 to 2 times that\ntuning: about {} s (`talweg tune {} --budget {}s`)",
         program.steps.len(),
         program.tasks.len(),
-        winners.len(),
+        winners.count(program),
         flops / 1e9,
         peak / 1e9,
         bound * 1e3,
@@ -105,6 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.model.model.display(),
         10 * program.tasks.len(),
     );
+    text += &algorithms(&network).unwrap_or_default();
     print(&text)
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use talweg_target::Target;
 
-use super::model::{CompileArguments, ModelArguments, jobs, winners};
+use super::model::{self, CompileArguments, LockArguments, ModelArguments, compile_locked, jobs, winners};
 use super::{Failure, print};
 
 /// Arguments of `talweg compile`.
@@ -20,7 +20,9 @@ pub struct Arguments {
     /// The artefact to write.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// The machine to compile for: host, avx512, avx2 or neon.
+    #[command(flatten)]
+    lock: LockArguments,
+    /// The machine to compile for: host, avx512, avx2, neon, or lock for the one that --lock was written on.
     #[arg(long, default_value = "host", value_name = "NAME")]
     target: String,
     /// What to write: an artefact for talweg's runtime, or a shared library with a C header and an example.
@@ -44,10 +46,26 @@ enum Emit {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let start = Instant::now();
     let threads = arguments.compile.threads()?;
-    let target = Target::named(&arguments.target).map_err(|e| Failure::input(format!("--target: {e}")))?;
-    let network = arguments.model.network()?;
-    let winners = winners(&arguments.compile.db, &network, &target, threads)?;
-    let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
+    let lock = arguments.lock.read()?;
+    let target = match (&lock, arguments.target.as_str()) {
+        (Some(lock), "lock") => lock.target.clone(),
+        (None, "lock") => return Err(Failure::input("--target lock needs a lock; give --lock FILE")),
+        (_, name) => Target::named(name).map_err(|e| Failure::input(format!("--target: {e}")))?,
+    };
+    if let Some(lock) = &lock {
+        lock.check_target(&target).map_err(Failure::input)?;
+    }
+    let mut network = arguments.model.network()?;
+    let (artefact, tuned) = match &lock {
+        Some(lock) => {
+            (compile_locked(lock, &mut network)?, lock.tasks.iter().filter(|task| task.tuned).count())
+        }
+        None => {
+            let winners = winners(&arguments.compile.db, &mut network, &target, threads)?;
+            let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
+            (artefact, winners.count(&network.program))
+        }
+    };
     match arguments.emit {
         Emit::Artefact => artefact.write(&arguments.output).map_err(Failure::input)?,
         Emit::So => {
@@ -56,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     let manifest = &artefact.manifest;
-    let (tasks, tuned) = (manifest.kernels.len(), winners.len());
+    let tasks = manifest.kernels.len();
     let seconds = start.elapsed().as_secs_f64();
     if arguments.json {
         let report = serde_json::json!({
@@ -78,7 +96,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         mib(artefact.arena_bound),
         target.isa.name(),
     );
-    if tuned < tasks {
+    if let Some(line) = model::algorithms(&network) {
+        text += &line;
+    }
+    if tuned < tasks && lock.is_none() {
         text += &format!("to tune the rest: talweg tune {} --budget 5m\n", arguments.model.model.display());
     }
     print(&text)

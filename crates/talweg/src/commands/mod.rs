@@ -1,5 +1,6 @@
 //! One file a verb of the command line.
 
+mod against;
 pub mod bench;
 mod bench_search;
 pub mod check;
@@ -16,6 +17,7 @@ mod progress;
 pub mod run;
 pub mod space;
 pub mod tune;
+mod tune_network;
 pub mod verify;
 
 use std::fmt;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use talweg::lock::{Lock, LockedBuildError};
 use talweg::network::{Network, NetworkError, Winners};
+use talweg_artifact::Artefact;
 use talweg_db::Database;
 use talweg_onnx::ImportOptions;
 use talweg_runtime::model::{Model, Session, SessionOptions};
@@ -35,6 +37,10 @@ pub struct Bindings {
     /// Fixes an input to the values in a .npy file, for inputs that determine shapes; once for each.
     #[arg(long = "fix", value_name = "INPUT=FILE.npy", value_parser = parse_file)]
     fixed: Vec<(String, PathBuf)>,
+    /// The error that an algorithm with fewer operations (Winograd) may bring into one operator, relative to the scale
+    /// of its result; 0 allows exact algorithms only.
+    #[arg(long, default_value_t = talweg::algorithms::DEFAULT_MAX_ERROR, value_name = "ERROR")]
+    max_error: f64,
 }
 
 impl Bindings {
@@ -53,6 +59,34 @@ pub struct CompileArguments {
     /// Threads the model will run with: which winners are looked up, and how it is run.
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+}
+
+/// A lock to compile by.
+#[derive(Args, Clone)]
+pub struct LockArguments {
+    /// Compile by the schedules of this lock, which `talweg tune` wrote, instead of the tuning database.
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
+}
+
+impl LockArguments {
+    /// The lock, if one was given; what may make the bits differ goes to standard error.
+    pub fn read(&self) -> Result<Option<Lock>, Failure> {
+        let Some(path) = &self.lock else { return Ok(None) };
+        let lock = Lock::read(path).map_err(Failure::input)?;
+        for warning in lock.warnings() {
+            eprintln!("warning: {warning}");
+        }
+        Ok(Some(lock))
+    }
+}
+
+/// Compiles a network by a lock. A schedule that does not fit the network is a fault of the lock.
+pub fn compile_locked(lock: &Lock, network: &mut Network) -> Result<Artefact, Failure> {
+    lock.compile(network, jobs()).map_err(|e| match e {
+        LockedBuildError::Lock(e) => Failure::input(e),
+        LockedBuildError::Build(e) => Failure::input(format!("the lock does not fit the model: {e}")),
+    })
 }
 
 impl CompileArguments {
@@ -85,10 +119,16 @@ impl ModelArguments {
             dims: self.bindings.dims.iter().cloned().collect(),
             fixed,
         };
-        Network::open(&self.model, &options).map_err(|e| match e {
+        let max_error = self.bindings.max_error;
+        if !(0.0..=1.0).contains(&max_error) {
+            return Err(Failure::input(format!("--max-error {max_error}: give a number from 0 to 1")));
+        }
+        let mut network = Network::open(&self.model, &options).map_err(|e| match e {
             NetworkError::Import(e) => Failure::input(format!("{}: {e}", self.model.display())),
             e => Failure::work(format!("{}: {e}", self.model.display())),
-        })
+        })?;
+        network.max_error = max_error;
+        Ok(network)
     }
 
     /// The model loaded: an artefact as it is, an ONNX file compiled in memory.
@@ -99,10 +139,29 @@ impl ModelArguments {
                     .map_err(|e| Failure::input(format!("{}: {e}", self.model.display())))?,
             ));
         }
-        let network = self.network()?;
+        let mut network = self.network()?;
         let target = Target::host();
-        let winners = winners(&compile.db, &network, &target, compile.threads()?)?;
+        let winners = winners(&compile.db, &mut network, &target, compile.threads()?)?;
         let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
+        let bytes = artefact.to_bytes().map_err(Failure::work)?;
+        Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
+    }
+
+    /// The model loaded, compiled by a lock if there is one.
+    pub fn load_locked(
+        &self,
+        compile: &CompileArguments,
+        lock: &LockArguments,
+    ) -> Result<Arc<Model>, Failure> {
+        let Some(lock) = lock.read()? else { return self.load(compile) };
+        if self.is_artefact() {
+            let path = self.model.display();
+            return Err(Failure::input(format!(
+                "{path} is compiled already; give the ONNX file with --lock"
+            )));
+        }
+        lock.check_target(&Target::host()).map_err(Failure::input)?;
+        let artefact = compile_locked(&lock, &mut self.network()?)?;
         let bytes = artefact.to_bytes().map_err(Failure::work)?;
         Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
     }
@@ -119,13 +178,34 @@ pub fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-/// The stored winners of a network's tasks; none if there is no database.
-pub fn winners(db: &Path, network: &Network, target: &Target, threads: usize) -> Result<Winners, Failure> {
-    if !db.exists() {
-        return Ok(Winners::default());
+/// The stored winners of a network's tasks, none if there is no database; the algorithms are chosen by them.
+pub fn winners(
+    db: &Path,
+    network: &mut Network,
+    target: &Target,
+    threads: usize,
+) -> Result<Winners, Failure> {
+    let winners = if db.exists() {
+        let db = Database::open_existing(db).map_err(Failure::input)?;
+        Winners::look_up(&db, &network.program, target, threads).map_err(Failure::work)?
+    } else {
+        Winners::default()
+    };
+    network.choose(target, &winners);
+    Ok(winners)
+}
+
+/// One line about the algorithms chosen where there were several; none where there was no choice.
+pub fn algorithms(network: &Network) -> Option<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for fork in &network.program.forks {
+        *counts.entry(fork.chosen().algorithm.to_string()).or_default() += 1;
     }
-    let db = Database::open_existing(db).map_err(Failure::input)?;
-    Winners::look_up(&db, &network.program, target, threads).map_err(Failure::work)
+    let parts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let error = network.max_error;
+    (!parts.is_empty()).then(|| {
+        format!("algorithms of the 3x3 convolutions: {} (--max-error {error:e})\n", parts.join(", "))
+    })
 }
 
 /// Inputs for a session: from files where given, else small random numbers.

@@ -35,6 +35,9 @@ pub struct Arguments {
     /// Time for taking samples.
     #[arg(long, default_value_t = 0.6, value_name = "SECONDS")]
     budget: f64,
+    /// Further time to wait for moments in which nobody else uses the core; 0 takes every sample as it comes.
+    #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
+    patience: f64,
     /// Empty the caches before each run.
     #[arg(long)]
     cold: bool,
@@ -67,6 +70,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             arguments.budget
         )));
     }
+    if !(0.0..=3600.0).contains(&arguments.patience) {
+        return Err(Failure::input(format!(
+            "--patience {} is not possible; give a number of seconds from 0 to 3600",
+            arguments.patience
+        )));
+    }
     let target = Target::named(&arguments.target).map_err(|e| Failure::input(format!("--target: {e}")))?;
     if arguments.emit.is_none() {
         target.can_run_here().map_err(|e| {
@@ -92,6 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         threads: arguments.threads,
         cold_caches: arguments.cold,
         budget: Duration::from_secs_f64(arguments.budget),
+        patience: Duration::from_secs_f64(arguments.patience),
     };
     let report = bench_operator(&operator, &target, &options).map_err(Failure::work)?;
     if arguments.json {
@@ -122,6 +132,11 @@ fn readable(r: &Report, schedule: &str) -> String {
     let samples = if r.samples == 1 { "one sample".to_string() } else { format!("{} samples", r.samples) };
     let mut out = format!("{}  ({threads}, schedule: {schedule})\n", r.spec);
     let _ = writeln!(out, "  time     {time}  (median of {samples}, spread {:.1} %)", r.spread * 100.0);
+    if r.disturbed {
+        out.push_str(
+            "           others used the core meanwhile; a longer --patience waits for calm moments\n",
+        );
+    }
     let _ = writeln!(
         out,
         "  speed    {:.1} GFLOP/s, {:.1} % of the {:.1} GFLOP/s measured here; {:.1} GB/s",

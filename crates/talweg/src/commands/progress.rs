@@ -23,6 +23,8 @@ pub struct Progress {
     /// Failures by cause.
     failures: BTreeMap<String, usize>,
     current: usize,
+    /// The share of the time that is still expected to be gained.
+    to_gain: Option<f64>,
     drawn: Option<Instant>,
 }
 
@@ -41,6 +43,7 @@ impl Progress {
             trials: 0,
             failures: BTreeMap::new(),
             current: 0,
+            to_gain: None,
             drawn: None,
         }
     }
@@ -85,6 +88,16 @@ impl Progress {
                 let at = self.started.elapsed().as_secs_f64();
                 self.line(&format!("{at:7.1} s  saved {records} records, {trials} trials, {}", self.rate()));
             }
+            Event::Forecast { latency, gain, rounds, ends } => {
+                self.to_gain = Some(gain / latency.max(f64::MIN_POSITIVE));
+                if *ends {
+                    self.line(&format!(
+                        "ends early: about {rounds:.0} more rounds are expected to gain {:.2} % of {:.3} ms",
+                        100.0 * gain / latency,
+                        latency * 1e3
+                    ));
+                }
+            }
             Event::Finished { reason, trials } if !self.terminal => {
                 self.line(&format!("finished after {trials} trials: {reason}"));
             }
@@ -119,6 +132,9 @@ impl Progress {
         if !self.failures.is_empty() {
             let causes = self.failures.iter().map(|(cause, count)| format!("{count} {cause}"));
             out += &format!("  failed: {}", causes.collect::<Vec<_>>().join(", "));
+        }
+        if let Some(to_gain) = self.to_gain.filter(|_| self.names.len() > 1) {
+            out += &format!("  {:.1} % to gain", 100.0 * to_gain);
         }
         if let Some(budget) = self.budget {
             let left = budget.saturating_sub(self.started.elapsed()).as_secs();

@@ -4,11 +4,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
-use talweg::network::Network;
+use talweg::lock::Provenance;
 use talweg_ops::Spec;
 use talweg_target::{Isa, Target};
 use talweg_tuner::{
@@ -16,8 +16,9 @@ use talweg_tuner::{
     TuneOptions, TuneReport, Tuner, switches,
 };
 
-use super::model::{Bindings, jobs, winners};
+use super::model::{Bindings, winners};
 use super::progress::Progress;
+use super::tune_network::{self, Tuned, Tuning};
 use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operator_help, print, process_age};
 
 /// Arguments of `talweg tune`.
@@ -29,9 +30,16 @@ pub struct Arguments {
     specs: Vec<String>,
     #[command(flatten)]
     bindings: Bindings,
-    /// Compile the model when tuning ends, into this file; for a single model.
+    /// Where the artefact of a model goes, with its lock beside it (FILE.lock): once for each model, or a folder.
+    /// Without it, MODEL.talweg in the current folder.
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    output: Vec<PathBuf>,
+    /// End early when a model's tasks are expected to gain less than so many percent in the rest of the budget; 0 never.
+    #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
+    least_gain: f64,
+    /// Measure tasks with their weights outside of the nearest caches, as a network finds them.
+    #[arg(long)]
+    cold_weights: bool,
     /// The search: ansor, autotvm, felix, evolutionary, annealing, genetic, random or grid.
     #[arg(long, default_value = "ansor", value_name = "NAME")]
     strategy: String,
@@ -83,15 +91,15 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let options = options(arguments)?;
+    let mut options = options(arguments)?;
     let threads = options.threads;
     let mut tasks: Vec<TaskSpec> = Vec::new();
     let mut networks = Vec::new();
     for text in &arguments.specs {
         if is_model(text) {
-            let network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
-            add_tasks(&mut tasks, &network)?;
-            networks.push(network);
+            let mut network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
+            winners(&arguments.db, &mut network, &options.target, threads)?;
+            networks.push(Tuning::add(network, &mut tasks, &options.target)?);
             continue;
         }
         let spec = Spec::parse(text).map_err(Failure::input)?;
@@ -103,51 +111,49 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         tasks.push(TaskSpec { name, dag, weight: 1.0, flops });
     }
-    if arguments.output.is_some() && networks.len() != 1 {
-        return Err(Failure::input("--output compiles a model; give exactly one .onnx file with it"));
+    if arguments.simulated && !networks.is_empty() {
+        return Err(Failure::input("--simulated is for operators; give a model without it"));
     }
+    if networks.is_empty() && !arguments.output.is_empty() {
+        return Err(Failure::input("--output is for models; give an .onnx file with it"));
+    }
+    tune_network::name_outputs(&mut networks, &arguments.output)?;
+    tune_network::prepare(&mut networks, &mut options)?;
     let mut progress = Progress::new(&options, tasks.len(), std::io::stderr().is_terminal());
-    let target = options.target.clone();
+    let from = Provenance {
+        target: options.target.clone(),
+        threads,
+        seed: options.seed,
+        strategy: options.strategy.name().into(),
+    };
+    let budget = options.budget;
     let mut listen = |event| progress.show(&event);
+    // The tuner goes with its workers, which hold the tasks' arrays and compete for the cores.
     let report = if arguments.simulated {
-        let device = SimulatedDevice::new(target.clone()).with_threads(threads);
+        let device = SimulatedDevice::new(options.target.clone()).with_threads(threads);
         Tuner::with_runner(options, tasks, Simulated { device }).and_then(|mut tuner| tuner.run(&mut listen))
     } else {
         Tuner::new(options, tasks).and_then(|mut tuner| tuner.run(&mut listen))
     };
+    let finishing = Instant::now();
     progress.clear();
-    let report = report.map_err(classify)?;
-    if let (Some(output), [network]) = (&arguments.output, &networks[..]) {
-        let winners = winners(&arguments.db, network, &target, threads)?;
-        let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
-        artefact.write(output).map_err(Failure::input)?;
-    }
+    let mut report = report.map_err(classify)?;
+    let tuned = tune_network::finish(networks, &report, &from, budget, &arguments.db)?;
+    report.seconds += finishing.elapsed().as_secs_f64();
     if arguments.json {
-        return print(&format!("{}\n", object(&report, arguments, threads)));
+        let mut object = object(&report, arguments, threads);
+        if !tuned.is_empty() {
+            object["networks"] = tuned.iter().map(Tuned::object).collect();
+        }
+        return print(&format!("{object}\n"));
     }
-    print(&readable(&report, arguments))
+    let networks: String = tuned.iter().map(Tuned::readable).collect();
+    print(&(readable(&report, arguments) + &networks))
 }
 
 /// Whether an argument names a model's file and not an operator.
 fn is_model(text: &str) -> bool {
     text.ends_with(".onnx") || (!text.contains(':') && std::path::Path::new(text).is_file())
-}
-
-/// Adds a network's tasks; those that several networks share count for all of them.
-fn add_tasks(tasks: &mut Vec<TaskSpec>, network: &Network) -> Result<(), Failure> {
-    let program = &network.program;
-    for (at, task) in program.tasks.iter().enumerate() {
-        if let Some(known) = tasks.iter_mut().find(|known| known.dag == task.dag) {
-            known.weight += task.uses as f64;
-            continue;
-        }
-        check_memory(&task.dag).map_err(Failure::input)?;
-        let nodes = network.nodes_of(at);
-        let name = format!("{}:{}", task.dag.name, nodes.first().map_or("", String::as_str));
-        let flops = task.dag.arithmetic();
-        tasks.push(TaskSpec { name, dag: task.dag.clone(), weight: task.uses as f64, flops });
-    }
-    Ok(())
 }
 
 /// A database or a model that cannot be used is bad input; everything else failed in the work.
@@ -158,7 +164,8 @@ fn classify(error: TuneError) -> Failure {
 
 fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let usual = if arguments.specs.iter().any(|text| is_model(text)) { cores } else { 1 };
+    let has_model = arguments.specs.iter().any(|text| is_model(text));
+    let usual = if has_model { cores } else { 1 };
     let threads = arguments.threads.unwrap_or(usual);
     check_threads(threads)?;
     let target = match arguments.simulated {
@@ -206,6 +213,15 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
             return Err(Failure::input(format!("--objective {other}: give sum, speedup or early-stop")));
         }
     };
+    if !(0.0..=100.0).contains(&arguments.least_gain) {
+        return Err(Failure::input("--least-gain is a share of the time in percent; give 0 to 100"));
+    }
+    if has_model {
+        options.least_gain = arguments.least_gain / 100.0;
+        // A network has many tasks, and its kernels are compared in place as well.
+        (options.finalists, options.alternations) = (4, 3);
+    }
+    options.cold_weights = arguments.cold_weights;
     options.good_enough = arguments.good_enough.map(|us| us * 1e-6);
     options.trials = arguments.trials;
     options.threads = threads;

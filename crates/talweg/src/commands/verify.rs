@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let threads = arguments.compile.threads()?;
     let mut network = arguments.model.network()?;
     let target = Target::host();
-    let winners = winners(&arguments.compile.db, &network, &target, threads)?;
+    let winners = winners(&arguments.compile.db, &mut network, &target, threads)?;
     if arguments.intermediates {
         expose_intermediates(&mut network);
     }

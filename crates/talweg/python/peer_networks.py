@@ -33,13 +33,18 @@ def symmetric(pads, node):
     return list(pads[:half])
 
 
+def buffer_name(name):
+    """The name of a constant's buffer: an attribute's name has no dots and no slashes."""
+    return "c_" + name.replace(".", "__").replace("/", "__")
+
+
 class Network(torch.nn.Module):
     """Runs the nodes one after the other; integer and shape arithmetic is done once, when the module is made."""
 
     def __init__(self, model):
         super().__init__()
         self.input, self.output = model.graph.input[0].name, model.graph.output[0].name
-        self.known = {}
+        self.known, self.plain = {}, {}
         for tensor in model.graph.initializer:
             self.keep(tensor.name, numpy_helper.to_array(tensor))
         shapes = {}
@@ -49,12 +54,14 @@ class Network(torch.nn.Module):
         for node in model.graph.node:
             if not self.fold(node, shapes):
                 self.steps.append((node.op_type, list(node.input), list(node.output), attributes(node), node.name))
+        del self.known  # no NumPy value may be met in `forward`, or it cannot be compiled
 
     def keep(self, name, array):
-        """A constant: a parameter if it is a real tensor, plain numbers otherwise."""
+        """A constant: a buffer for use as a tensor and, if it is small, plain numbers for use as an argument."""
         self.known[name] = array
-        if array.dtype == np.float32:
-            self.register_buffer(name.replace(".", "__").replace("/", "__"), torch.from_numpy(array.copy()))
+        self.register_buffer(buffer_name(name), torch.from_numpy(array.copy()))
+        if array.size <= 64:
+            self.plain[name] = array.tolist()
 
     def fold(self, node, shapes):
         """Evaluates nodes whose inputs are constants, and shapes."""
@@ -83,13 +90,11 @@ class Network(torch.nn.Module):
         return True
 
     def value(self, env, name):
-        if name in env:
-            return env[name]
-        buffer = getattr(self, name.replace(".", "__").replace("/", "__"), None)
-        return buffer if buffer is not None else torch.from_numpy(self.known[name].copy())
+        return env[name] if name in env else getattr(self, buffer_name(name))
 
     def numbers(self, name):
-        return [int(v) for v in np.atleast_1d(self.known[name])]
+        numbers = self.plain[name]
+        return numbers if isinstance(numbers, list) else [numbers]
 
     def forward(self, x):
         env = {self.input: x}
@@ -127,8 +132,8 @@ class Network(torch.nn.Module):
             y = attrs.get("alpha", 1.0) * (a @ (b.T if attrs.get("transB") else b))
             return y + attrs.get("beta", 1.0) * value(2) if has(2) else y
         if kind == "Clip":
-            low = float(self.known[inputs[1]]) if has(1) else None
-            high = float(self.known[inputs[2]]) if has(2) else None
+            low = self.plain[inputs[1]] if has(1) else None
+            high = self.plain[inputs[2]] if has(2) else None
             return F.relu6(value(0)) if (low, high) == (0.0, 6.0) else torch.clamp(value(0), low, high)
         if kind == "GlobalAveragePool":
             x = value(0)
@@ -160,9 +165,8 @@ class Network(torch.nn.Module):
         if kind == "Squeeze":
             return value(0).squeeze(self.numbers(inputs[1])[0])
         if kind == "Gather":
-            index = self.known[inputs[1]]
-            axis = attrs.get("axis", 0)
-            return value(0).select(axis, int(index)) if index.ndim == 0 else value(0).index_select(axis, torch.from_numpy(index))
+            axis, index = attrs.get("axis", 0), self.plain.get(inputs[1])
+            return value(0).select(axis, index) if isinstance(index, int) else value(0).index_select(axis, value(1))
         if kind == "Slice":
             x = value(0)
             starts, ends = self.numbers(inputs[1]), self.numbers(inputs[2])

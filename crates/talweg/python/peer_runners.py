@@ -1,8 +1,9 @@
-"""How the peers are run: each function returns a function that runs the model once and returns its output."""
+"""How the peers are run: each function returns a function that runs the model once and returns its output, or a list
+of its outputs if it has several."""
 
 
 def onnxruntime_runner(model, x, threads):
-    """`model` is the path or the bytes of an ONNX file with one input and one output."""
+    """`model` is the path or the bytes of an ONNX file, `x` its only input or a dictionary of its inputs."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -10,14 +11,18 @@ def onnxruntime_runner(model, x, threads):
     options.inter_op_num_threads = 1
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
-    binding.bind_ortvalue_input(session.get_inputs()[0].name, ort.OrtValue.ortvalue_from_numpy(x))
-    result = session.get_outputs()[0]
-    output = ort.OrtValue.ortvalue_from_shape_and_type(result.shape, x.dtype.type)
-    binding.bind_ortvalue_output(result.name, output)
+    given = x if isinstance(x, dict) else {session.get_inputs()[0].name: x}
+    for name, array in given.items():
+        binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array))
+    # The first run finds the outputs' shapes; later ones write to the same memory.
+    names = [result.name for result in session.get_outputs()]
+    outputs = [ort.OrtValue.ortvalue_from_numpy(array) for array in session.run(names, given)]
+    for name, output in zip(names, outputs):
+        binding.bind_ortvalue_output(name, output)
 
     def run():
         session.run_with_iobinding(binding)
-        return output
+        return only(outputs)
 
     return run
 
@@ -34,12 +39,14 @@ def openvino_runner(model, x, threads):
         "NUM_STREAMS": 1,
     }
     request = core.compile_model(core.read_model(model), "CPU", settings).create_infer_request()
-    request.set_input_tensor(ov.Tensor(x, shared_memory=True))
-    output = request.get_output_tensor()
+    for name, array in x.items() if isinstance(x, dict) else [(0, x)]:
+        tensor = ov.Tensor(array, shared_memory=True)
+        request.set_tensor(name, tensor) if isinstance(name, str) else request.set_input_tensor(name, tensor)
+    outputs = [request.get_output_tensor(at) for at in range(len(request.model_outputs))]
 
     def run():
         request.infer()
-        return output.data
+        return only([output.data for output in outputs])
 
     return run
 
@@ -63,6 +70,17 @@ def torch_runner(module, x, threads, compiled=False, channels_last=False):
             return module(x)
 
     return run
+
+
+def only(outputs):
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def outputs_of(result):
+    """All outputs of a run as arrays of their own."""
+    import numpy as np
+
+    return [np.array(as_numpy(output)) for output in (result if isinstance(result, list) else [result])]
 
 
 def as_numpy(output):

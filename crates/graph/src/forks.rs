@@ -1,0 +1,160 @@
+//! Steps that several algorithms can do, and choosing among them.
+//!
+//! Cutting a graph emits a task for each algorithm that applies to a node; the program starts with the first of them.
+//! [`Program::choose`] takes others, by whatever their caller knows about times and errors.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::Bytes;
+use talweg_ops::winograd;
+use talweg_tensor::{ElementType, Tensor};
+
+use crate::graph::{Graph, ValueId};
+use crate::program::{Program, Task, Work};
+
+/// How the operator at the heart of a task is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Algorithm {
+    /// By its definition.
+    Direct,
+    /// A convolution by Winograd's algorithm, with output tiles of `tile` by `tile`.
+    Winograd {
+        /// Outputs along one axis.
+        tile: i64,
+    },
+}
+
+impl Algorithm {
+    /// The error that is to be expected beyond rounding, relative to the scale of the result.
+    pub fn expected_error(self) -> f64 {
+        match self {
+            Algorithm::Direct => 0.0,
+            Algorithm::Winograd { tile } => winograd::expected_error(tile),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Algorithm::Direct => write!(f, "direct"),
+            Algorithm::Winograd { tile } => write!(f, "winograd {tile}x{tile}"),
+        }
+    }
+}
+
+/// Weights that an algorithm reads, and those they are computed from when it is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Derived {
+    pub algorithm: Algorithm,
+    pub value: ValueId,
+    /// The weights as the direct algorithm reads them.
+    pub source: ValueId,
+}
+
+/// One algorithm for a step.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// The task that computes the step by it.
+    pub task: Task,
+    /// The values its given tensors stand for.
+    pub inputs: Vec<Option<ValueId>>,
+    pub(crate) derived: Option<Derived>,
+}
+
+/// A step that several algorithms can do.
+#[derive(Clone, Debug)]
+pub struct Fork {
+    /// The position of the step.
+    pub step: usize,
+    /// The algorithms; the first is the direct one.
+    pub ways: Vec<Way>,
+    /// Which of them the step uses.
+    pub taken: usize,
+}
+
+impl Fork {
+    /// The algorithm the step uses.
+    pub fn chosen(&self) -> &Way {
+        &self.ways[self.taken.min(self.ways.len() - 1)]
+    }
+}
+
+impl Program {
+    /// Lets every step that several algorithms can do use the one whose position `pick` gives, and computes the weights
+    /// it reads.
+    pub fn choose(&mut self, pick: &dyn Fn(&Fork) -> usize) {
+        for at in 0..self.forks.len() {
+            let fork = &mut self.forks[at];
+            fork.taken = pick(fork).min(fork.ways.len() - 1);
+            let way = fork.chosen().clone();
+            let step = fork.step;
+            if let Some(derived) = way.derived {
+                derive(&mut self.graph, derived);
+            }
+            self.tasks.push(way.task);
+            self.steps[step].work = Work::Kernel(self.tasks.len() - 1);
+            self.steps[step].inputs = way.inputs;
+        }
+        self.renumber();
+    }
+
+    /// Tasks of algorithms that are not chosen, each once, with how many steps could use it.
+    pub fn alternatives(&self) -> Vec<Task> {
+        let mut found: BTreeMap<&str, Task> = BTreeMap::new();
+        for way in self.forks.iter().flat_map(|fork| &fork.ways) {
+            if self.tasks.iter().any(|task| task.text == way.task.text) {
+                continue;
+            }
+            found.entry(&way.task.text).or_insert_with(|| way.task.clone()).uses += 1;
+        }
+        found.into_values().collect()
+    }
+
+    /// The algorithm of a task; the direct one where there is no choice.
+    pub fn algorithm(&self, task: &Task) -> Algorithm {
+        let ways = self.forks.iter().flat_map(|fork| &fork.ways);
+        ways.filter(|way| way.task.text == task.text)
+            .map(|way| way.algorithm)
+            .next()
+            .unwrap_or(Algorithm::Direct)
+    }
+
+    /// Keeps the tasks that steps use, each once, in the order of their first use.
+    fn renumber(&mut self) {
+        let old = std::mem::take(&mut self.tasks);
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        for step in &mut self.steps {
+            let Work::Kernel(task) = &mut step.work else { continue };
+            let used = &old[*task];
+            let at = *known.entry(used.text.clone()).or_insert_with(|| {
+                self.tasks.push(Task { uses: 0, ..used.clone() });
+                self.tasks.len() - 1
+            });
+            self.tasks[at].uses += 1;
+            *task = at;
+        }
+    }
+}
+
+/// Computes the weights an algorithm reads, unless they are there already.
+fn derive(graph: &mut Graph, derived: Derived) {
+    let Algorithm::Winograd { tile } = derived.algorithm else { return };
+    if graph.constant(derived.value).is_some() {
+        return;
+    }
+    let Some(source) = graph.constant(derived.source) else { return };
+    let shape = source.shape();
+    let rank = shape.len();
+    let depth = shape[..rank - 4].iter().product();
+    let (elements, _) = source.bytes().as_chunks::<4>();
+    let weights: Vec<f32> = elements.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    let Some(own) = winograd::transform_weights(&weights, depth, shape[rank - 1], tile) else { return };
+    let bytes: Vec<u8> = own.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let shape = graph.ty(derived.value).shape.clone();
+    let tensor = Tensor::from_bytes(ElementType::F32, shape, Bytes::from(bytes));
+    graph.values[derived.value.index()].constant = tensor.ok();
+}

@@ -1,0 +1,140 @@
+//! Winograd's algorithm: computes what the direct one does for sizes that are no multiple of the tile, all paddings and
+//! channel tails, within the error it claims; choosing it renumbers the tasks.
+
+mod support;
+
+use support::{assert_default_schedule, program_text};
+use talweg_graph::reference::{difference, outputs, run_graph, run_program};
+use talweg_graph::testing::{Builder, random_inputs};
+use talweg_graph::{Algorithm, Fork, Graph, PartitionOptions, Program, optimise, partition};
+use talweg_tensor::Op;
+use talweg_tensor::op::{Binary, Conv, Layout, Unary};
+
+fn conv(begin: &[usize], end: &[usize]) -> Op {
+    let rank = begin.len();
+    Op::Conv(Conv {
+        strides: vec![1; rank],
+        dilations: vec![1; rank],
+        begin: begin.to_vec(),
+        end: end.to_vec(),
+        groups: 1,
+        layout: Layout::ChannelsFirst,
+    })
+}
+
+/// A convolution with bias, a residual and an activation.
+fn network(
+    channels: usize,
+    filters: usize,
+    kernel: &[usize],
+    extents: &[usize],
+    begin: &[usize],
+    end: &[usize],
+) -> Graph {
+    let mut b = Builder::new("winograd");
+    let shape: Vec<usize> = [1, channels].iter().chain(extents).copied().collect();
+    let weights: Vec<usize> = [filters, channels].iter().chain(kernel).copied().collect();
+    let x = b.input(&shape);
+    let (w, bias) = (b.weights(&weights, 3), b.weights(&[filters], 4));
+    let c = b.op(conv(begin, end), &[x, w, bias]);
+    let residual = b.graph.ty(c).shape.clone();
+    let r = b.input(&residual);
+    let sum = b.op(Op::Binary(Binary::Add), &[c, r]);
+    let y = b.op(Op::Unary(Unary::Relu), &[sum]);
+    b.finish(&[y])
+}
+
+fn cut(graph: &Graph) -> Program {
+    let mut optimised = graph.clone();
+    optimise(&mut optimised).unwrap();
+    partition(optimised, &PartitionOptions::default()).unwrap()
+}
+
+fn position(fork: &Fork, algorithm: Algorithm) -> usize {
+    fork.ways.iter().position(|way| way.algorithm == algorithm).expect("the algorithm applies")
+}
+
+#[track_caller]
+fn check(graph: &Graph) {
+    let inputs = random_inputs(graph, 5);
+    let expected = outputs(graph, &run_graph(graph, &inputs).unwrap()).unwrap();
+    let program = cut(graph);
+    assert_eq!(program.forks.len(), 1, "{}", program_text(&program));
+    for tile in [2, 4] {
+        let algorithm = Algorithm::Winograd { tile };
+        let mut chosen = program.clone();
+        chosen.choose(&|fork| position(fork, algorithm));
+        assert_eq!(chosen.forks[0].chosen().algorithm, algorithm);
+        assert_eq!(chosen.tasks.len(), program.tasks.len(), "{}", program_text(&chosen));
+        let found = outputs(&chosen.graph, &run_program(&chosen, &inputs).unwrap()).unwrap();
+        let error = difference(&expected[0], &found[0]);
+        assert!(error <= algorithm.expected_error(), "{algorithm}: error {error}\n{}", program_text(&chosen));
+        chosen.tasks.iter().for_each(|task| assert_default_schedule(&task.dag));
+    }
+}
+
+#[test]
+fn sizes_that_are_no_multiple_of_the_tile() {
+    for (height, width) in [(8, 8), (7, 9), (14, 5), (6, 11)] {
+        check(&network(16, 16, &[3, 3], &[height, width], &[1, 1], &[1, 1]));
+    }
+}
+
+#[test]
+fn paddings_of_all_kinds() {
+    for (begin, end) in [([0, 0], [0, 0]), ([1, 0], [0, 1]), ([2, 1], [0, 2])] {
+        check(&network(8, 16, &[3, 3], &[9, 8], &begin, &end));
+    }
+}
+
+#[test]
+fn channels_that_are_no_multiple_of_a_vector() {
+    for (channels, filters) in [(8, 24), (19, 9), (33, 40)] {
+        check(&network(channels, filters, &[3, 3], &[8, 6], &[1, 1], &[1, 1]));
+    }
+}
+
+#[test]
+fn three_dimensions_with_any_depth() {
+    check(&network(16, 16, &[3, 3, 3], &[3, 8, 6], &[1, 1, 1], &[1, 1, 1]));
+    check(&network(8, 16, &[1, 3, 3], &[2, 7, 6], &[0, 1, 1], &[0, 1, 1]));
+    check(&network(8, 8, &[2, 3, 3], &[4, 6, 5], &[1, 0, 1], &[0, 1, 1]));
+}
+
+#[test]
+fn other_convolutions_have_no_choice() {
+    let mut b = Builder::new("others");
+    let x = b.input(&[1, 16, 8, 8]);
+    let pointwise = b.weights(&[16, 16, 1, 1], 1);
+    let y = b.op(conv(&[0, 0], &[0, 0]), &[x, pointwise]);
+    let strided = b.weights(&[16, 16, 3, 3], 2);
+    let mut op = conv(&[1, 1], &[1, 1]);
+    if let Op::Conv(conv) = &mut op {
+        conv.strides = vec![2, 2];
+    }
+    let y = b.op(op, &[y, strided]);
+    let few = b.weights(&[4, 16, 3, 3], 3);
+    let y = b.op(conv(&[1, 1], &[1, 1]), &[y, few]);
+    assert!(cut(&b.finish(&[y])).forks.is_empty());
+}
+
+#[test]
+fn choosing_shares_tasks_and_can_be_taken_back() {
+    let mut b = Builder::new("twice");
+    let x = b.input(&[1, 16, 8, 8]);
+    let (w1, w2) = (b.weights(&[16, 16, 3, 3], 1), b.weights(&[16, 16, 3, 3], 2));
+    let y = b.op(conv(&[1, 1], &[1, 1]), &[x, w1]);
+    let y = b.op(conv(&[1, 1], &[1, 1]), &[y, w2]);
+    let mut program = cut(&b.finish(&[y]));
+    let direct = program_text(&program);
+    let uses = |program: &Program| -> Vec<usize> {
+        let convs = program.tasks.iter().filter(|t| t.dag.name.starts_with("conv"));
+        convs.map(|t| t.uses).collect()
+    };
+    assert_eq!(uses(&program), [2]);
+    program.choose(&|fork| position(fork, Algorithm::Winograd { tile: 4 }));
+    assert_eq!(uses(&program), [2]);
+    assert_eq!(program.alternatives().len(), 2);
+    program.choose(&|_| 0);
+    assert_eq!(program_text(&program), direct);
+}

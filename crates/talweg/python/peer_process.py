@@ -1,0 +1,82 @@
+"""Runs one peer on one model, as told line by line on standard input; `talweg bench --against` starts it.
+
+    python3 peer_process.py PEER MODEL THREADS INPUTS.npz OUTPUTS.npz
+
+Answers are lines of JSON. The first is {"ready": VERSION} once the peer's outputs are in OUTPUTS.npz, or says what
+is missing: {"missing": PACKAGE}, or what failed: {"failed": TEXT}. Then each line that holds a number of seconds is
+answered by {"seconds": [...]}: the times of single runs, after some that do not count.
+"""
+
+import json
+import os
+import sys
+import time
+
+PACKAGES = {"onnxruntime": ["onnxruntime"], "openvino": ["openvino"], "torch": ["torch", "onnx"], "torch-compiled": ["torch", "onnx"]}
+WARM_UP = 0.25  # of the time asked for
+
+
+def make(peer, model, inputs, threads):
+    """A function that runs the model once."""
+    import peer_runners
+
+    if peer == "onnxruntime":
+        return peer_runners.onnxruntime_runner(model, inputs, threads)
+    if peer == "openvino":
+        return peer_runners.openvino_runner(model, inputs, threads)
+    import peer_networks
+
+    if len(inputs) != 1:
+        raise NotImplementedError("the model has several inputs; only models with one are turned into PyTorch modules")
+    (x,) = inputs.values()
+    module, _ = peer_networks.load(model)
+    return peer_runners.torch_runner(module, x, threads, peer == "torch-compiled", channels_last=x.ndim in (4, 5))
+
+
+def sample(run, seconds):
+    """Times of single runs for about so many seconds, three at least."""
+    times, start = [], time.perf_counter()
+    while True:
+        begin = time.perf_counter()
+        run()
+        end = time.perf_counter()
+        if end - start > WARM_UP * seconds:
+            times.append(end - begin)
+        if end - start > seconds and len(times) >= 3:
+            return times
+
+
+def main():
+    peer, model, threads, given, results = sys.argv[1:6]
+    # What a library prints must not get between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(value):
+        print(json.dumps(value), file=answers, flush=True)
+
+    for package in ["numpy"] + PACKAGES[peer]:
+        try:
+            version = getattr(__import__(package), "__version__", "")
+        except ImportError as error:
+            return answer({"missing": package, "text": str(error)})
+        if package == PACKAGES[peer][0]:
+            name = f"{package} {version}"
+    import numpy as np
+    import peer_runners
+
+    try:
+        with np.load(given) as archive:
+            inputs = {name: archive[name] for name in archive.files}
+        run = make(peer, model, inputs, int(threads))
+        outputs = peer_runners.outputs_of(run())
+        np.savez(results, **{f"output{at}": array for at, array in enumerate(outputs)})
+    except Exception as error:  # a peer may fail in any way, and the others are still worth timing
+        return answer({"failed": f"{type(error).__name__}: {error}"})
+    answer({"ready": name})
+    for line in sys.stdin:
+        answer({"seconds": sample(run, float(line))})
+
+
+if __name__ == "__main__":
+    main()

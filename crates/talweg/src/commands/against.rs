@@ -1,0 +1,239 @@
+//! `talweg bench MODEL --against ...`: the model in talweg and in other runtimes, in turns.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use talweg::in_place::Latency;
+use talweg::peers::{PEERS, Peer, PeerError, Peers};
+use talweg_runtime::model::Session;
+use talweg_tensor::Tensor;
+
+use super::model::{ModelArguments, inputs};
+use super::{Failure, print};
+
+/// Outputs that differ by more than this, relative to the largest element, are another computation.
+const AGREES: f64 = 1e-3;
+/// Lets the threads of the one before stop spinning.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Whom to compare with.
+#[derive(Args)]
+pub struct AgainstArguments {
+    /// Also time these runtimes, in turns: onnxruntime, openvino, torch, torch-compiled; those that are not installed
+    /// are named.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub against: Vec<String>,
+    /// The Python that has them.
+    #[arg(long, default_value = "python3", value_name = "PATH", requires = "against")]
+    pub python: String,
+    /// Turns of each runtime.
+    #[arg(long, default_value_t = 5, value_name = "N", requires = "against")]
+    pub rounds: usize,
+}
+
+/// What was measured of one runtime.
+struct Row {
+    name: String,
+    version: String,
+    /// The median of every turn, in seconds.
+    turns: Vec<f64>,
+    /// All runs.
+    all: Vec<f64>,
+    /// The largest difference to talweg's outputs.
+    difference: f64,
+}
+
+impl Row {
+    fn new(name: &str, version: String, difference: f64) -> Row {
+        Row { name: name.into(), version, turns: Vec::new(), all: Vec::new(), difference }
+    }
+
+    fn add(&mut self, seconds: Vec<f64>) {
+        self.all.extend(&seconds);
+        self.turns.extend(Latency::of(seconds).map(|l| l.median));
+    }
+}
+
+/// Refuses names before anything is compiled.
+pub fn check(arguments: &AgainstArguments, model: &ModelArguments) -> Result<(), Failure> {
+    if arguments.against.is_empty() {
+        return Ok(());
+    }
+    if let Some(name) = arguments.against.iter().find(|n| PEERS.iter().all(|(peer, _)| peer != n)) {
+        return Err(Failure::input(PeerError::Unknown { name: name.clone() }));
+    }
+    if model.is_artefact() {
+        return Err(Failure::input(format!(
+            "{} is compiled already, and other runtimes need the ONNX file; give that, with --lock or --db",
+            model.model.display()
+        )));
+    }
+    if arguments.rounds == 0 {
+        return Err(Failure::input("--rounds must be at least 1"));
+    }
+    Ok(())
+}
+
+/// Times a session and the other runtimes in turns of so many seconds, and prints the ratios.
+pub fn run(
+    arguments: &AgainstArguments,
+    model: &ModelArguments,
+    session: &mut Session,
+    threads: usize,
+    seconds: f64,
+    as_json: bool,
+) -> Result<(), Failure> {
+    let given = inputs(session, &[])?;
+    let names = session.model().manifest().inputs.iter().map(|port| port.name.clone());
+    let named: Vec<(String, Tensor)> = names.zip(given.iter().cloned()).collect();
+    let ours = session.run(&given).map_err(Failure::work)?;
+    let peers = Peers::new(&arguments.python, &model.model, threads, &named).map_err(Failure::work)?;
+    let mut rows = vec![Row::new("talweg", concat!("talweg ", env!("CARGO_PKG_VERSION")).into(), 0.0)];
+    let mut running: Vec<Peer> = Vec::new();
+    let mut left_out: Vec<(String, String)> = Vec::new();
+    for name in &arguments.against {
+        match peers.start(name) {
+            Ok(peer) => match largest_difference(&ours, &peer.outputs) {
+                Some(difference) if difference <= AGREES => {
+                    rows.push(Row::new(name, peer.version.clone(), difference));
+                    running.push(peer);
+                }
+                Some(difference) => {
+                    left_out.push((name.clone(), format!("its outputs differ by {difference:.1e}")))
+                }
+                None => left_out.push((name.clone(), "its outputs have other shapes".into())),
+            },
+            Err(error @ PeerError::NoPython { .. }) => return Err(Failure::input(error)),
+            Err(error) => left_out.push((name.clone(), error.to_string())),
+        }
+    }
+    let each = seconds / arguments.rounds as f64;
+    for _ in 0..arguments.rounds {
+        std::thread::sleep(PAUSE);
+        rows[0].add(talweg_turn(session, each)?);
+        for (peer, row) in running.iter_mut().zip(&mut rows[1..]) {
+            std::thread::sleep(PAUSE);
+            // One that dies keeps the turns it had.
+            match peer.sample(each) {
+                Ok(seconds) => row.add(seconds),
+                Err(error) => left_out.push((row.name.clone(), error.to_string())),
+            }
+        }
+    }
+    let title = format!("{}, {threads} threads", session.model().manifest().model);
+    print(&if as_json { object(&title, &rows, &left_out) } else { table(&title, &rows, &left_out) })?;
+    match rows.len() {
+        1 => Err(Failure::work("no other runtime could be timed")),
+        _ => Ok(()),
+    }
+}
+
+fn talweg_turn(session: &mut Session, seconds: f64) -> Result<Vec<f64>, Failure> {
+    let start = std::time::Instant::now();
+    let mut times = Vec::new();
+    while times.len() < 3 || start.elapsed().as_secs_f64() < seconds {
+        let begin = std::time::Instant::now();
+        session.execute().map_err(Failure::work)?;
+        let took = begin.elapsed().as_secs_f64();
+        if start.elapsed().as_secs_f64() > 0.25 * seconds {
+            times.push(took);
+        }
+    }
+    Ok(times)
+}
+
+/// The largest difference relative to the largest element, over all outputs; `None` if the shapes differ.
+fn largest_difference(ours: &[Tensor], theirs: &[Tensor]) -> Option<f64> {
+    if ours.len() != theirs.len() {
+        return None;
+    }
+    let mut worst = 0.0f64;
+    for (a, b) in ours.iter().zip(theirs) {
+        if a.ty().shape != b.ty().shape {
+            return None;
+        }
+        let (a, b) = (a.to_f64(), b.to_f64());
+        let scale = b.iter().fold(f64::MIN_POSITIVE, |m, v| m.max(v.abs()));
+        let difference = a.iter().zip(&b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
+        let wrong = a.iter().zip(&b).any(|(x, y)| x.is_nan() != y.is_nan());
+        worst = worst.max(if wrong { f64::INFINITY } else { difference / scale });
+    }
+    Some(worst)
+}
+
+/// The ratios to talweg, turn by turn, ascending.
+fn ratios(row: &Row, ours: &Row) -> Vec<f64> {
+    let mut ratios: Vec<f64> = row.turns.iter().zip(&ours.turns).map(|(peer, own)| peer / own).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios
+}
+
+fn table(title: &str, rows: &[Row], left_out: &[(String, String)]) -> String {
+    let mut out = format!(
+        "{title}\n{:<16}{:>11}{:>11}{:>20}{:>13}\n",
+        "", "median ms", "fastest", "time / talweg's", "difference"
+    );
+    for row in rows {
+        let Some(latency) = Latency::of(row.all.clone()) else { continue };
+        let ratios = ratios(row, &rows[0]);
+        let ratio = match (row.name.as_str(), ratios.first(), ratios.last()) {
+            ("talweg", ..) | (_, None, _) | (_, _, None) => String::new(),
+            (_, Some(low), Some(high)) => format!("{:.2} ({low:.2} to {high:.2})", ratios[ratios.len() / 2]),
+        };
+        let difference = if row.name == "talweg" { String::new() } else { format!("{:.1e}", row.difference) };
+        out += &format!(
+            "{:<16}{:>11.3}{:>11.3}{:>20}{:>13}  {}\n",
+            row.name,
+            latency.median * 1e3,
+            latency.min * 1e3,
+            ratio,
+            difference,
+            row.version
+        );
+    }
+    for (name, why) in left_out {
+        out += &format!("{name:<16} not timed: {why}\n");
+    }
+    out
+}
+
+fn object(title: &str, rows: &[Row], left_out: &[(String, String)]) -> String {
+    let row = |row: &Row| {
+        let latency = Latency::of(row.all.clone());
+        let ratios = ratios(row, &rows[0]);
+        json!({
+            "name": row.name, "version": row.version, "median_ms": latency.map(|l| l.median * 1e3),
+            "min_ms": latency.map(|l| l.min * 1e3), "runs": row.all.len(), "difference": row.difference,
+            "ratio": ratios.get(ratios.len() / 2), "ratio_low": ratios.first(), "ratio_high": ratios.last(),
+        })
+    };
+    let missing = |(name, why): &(String, String)| json!({ "name": name, "why": why });
+    let object = json!({
+        "model": title, "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "not_timed": left_out.iter().map(missing).collect::<Vec<_>>(),
+    });
+    format!("{object}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_those_of_turns_and_differences_are_relative() {
+        let mut ours = Row::new("talweg", String::new(), 0.0);
+        let mut peer = Row::new("torch", String::new(), 0.0);
+        for (own, other) in [(1.0, 2.0), (2.0, 3.0), (1.0, 1.8)] {
+            ours.add(vec![own; 3]);
+            peer.add(vec![other, other, 100.0]);
+        }
+        assert_eq!(ratios(&peer, &ours), [1.5, 1.8, 2.0]);
+        let text = table("net", &[ours, peer], &[("openvino".into(), "absent".into())]);
+        assert!(text.contains("1.80 (1.50 to 2.00)") && text.contains("not timed: absent"), "{text}");
+        let tensor = |values: &[f32]| vec![Tensor::new(&[values.len()], values.to_vec())];
+        assert_eq!(largest_difference(&tensor(&[1.0, -4.0]), &tensor(&[1.5, -4.0])), Some(0.125));
+        assert_eq!(largest_difference(&tensor(&[1.0]), &tensor(&[1.0, 2.0])), None);
+        assert_eq!(largest_difference(&tensor(&[f32::NAN]), &tensor(&[1.0])), Some(f64::INFINITY));
+    }
+}

@@ -1,0 +1,216 @@
+//! The part of `talweg tune` that is about whole networks: their tasks before the search, their artefacts after it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use talweg::lock::{Lock, Provenance};
+use talweg::network::Network;
+use talweg::network_tuning::{Baseline, Settled, Settling, settle};
+use talweg_graph::Task;
+use talweg_target::Target;
+use talweg_tuner::{StopReason, TaskSpec, TuneOptions, TuneReport};
+
+use super::model::{jobs, winners};
+use super::{Failure, check_memory};
+
+/// The share of the budget for comparing a network's artefacts, and its bounds.
+const COMPARING: f64 = 0.04;
+const COMPARING_LEAST: Duration = Duration::from_secs(1);
+const COMPARING_MOST: Duration = Duration::from_secs(12);
+/// Artefacts that are compiled after the search, at most, in units of the first compilation, with some reserve.
+const COMPILATIONS: f64 = 3.5;
+/// How much a task counts that another algorithm is expected to beat.
+const CONTENDER: f64 = 0.3;
+
+/// A network on its way through tuning.
+pub struct Tuning {
+    network: Network,
+    /// The positions, among all tasks, of the network's own and of those of other algorithms, by their texts.
+    positions: BTreeMap<String, usize>,
+    /// Where the artefact goes.
+    output: PathBuf,
+    baseline: Option<Baseline>,
+}
+
+/// A network after tuning.
+pub struct Tuned {
+    model: String,
+    output: PathBuf,
+    lock: PathBuf,
+    settled: Settled,
+}
+
+impl Tuning {
+    /// Adds a network's tasks, and those of other algorithms that may be faster; those that several networks share count
+    /// for all of them.
+    pub fn add(network: Network, tasks: &mut Vec<TaskSpec>, target: &Target) -> Result<Tuning, Failure> {
+        let mut positions = BTreeMap::new();
+        let own = network.program.tasks.iter().enumerate();
+        let own = own.map(|(at, task)| (task.clone(), network.nodes_of(at), 1.0));
+        let others = network.contenders(target).into_iter().map(|(task, nodes)| (task, nodes, CONTENDER));
+        for (task, nodes, share) in own.chain(others) {
+            let weight = task.uses as f64 * share;
+            let known = tasks.iter().position(|known| known.dag == task.dag);
+            positions.insert(task.text.clone(), known.unwrap_or(tasks.len()));
+            if let Some(known) = known {
+                tasks[known].weight += weight;
+                continue;
+            }
+            check_memory(&task.dag).map_err(Failure::input)?;
+            let name = format!("{}:{}", task.dag.name, nodes.first().map_or("", String::as_str));
+            let flops = task.dag.arithmetic();
+            tasks.push(TaskSpec { name, dag: task.dag, weight, flops });
+        }
+        let output = PathBuf::from(format!("{}.talweg", network.program.graph.name));
+        Ok(Tuning { network, positions, output, baseline: None })
+    }
+
+    /// Chooses the algorithms by what was measured. Where that changes them, the default to compare with changes too.
+    fn choose(&mut self, from: &Provenance, db: &Path) -> Result<(), Failure> {
+        let texts = |network: &Network| -> Vec<String> {
+            network.program.tasks.iter().map(|task| task.text.clone()).collect()
+        };
+        let before = texts(&self.network);
+        winners(db, &mut self.network, &from.target, from.threads)?;
+        if texts(&self.network) != before {
+            let baseline = Baseline::build(&self.network, &from.target, jobs()).map_err(Failure::work)?;
+            self.baseline = Some(baseline);
+        }
+        Ok(())
+    }
+}
+
+/// Names the artefacts: one file a network, or a folder for all of them; without either, files in the current folder.
+pub fn name_outputs(networks: &mut [Tuning], given: &[PathBuf]) -> Result<(), Failure> {
+    match given {
+        [] => {}
+        [folder] if folder.is_dir() => {
+            networks.iter_mut().for_each(|network| network.output = folder.join(&network.output));
+        }
+        files if files.len() == networks.len() => {
+            networks.iter_mut().zip(files).for_each(|(network, file)| network.output.clone_from(file));
+        }
+        files => {
+            return Err(Failure::input(format!(
+                "--output was given {} times for {} models; give it once for each .onnx file, or give a folder",
+                files.len(),
+                networks.len()
+            )));
+        }
+    }
+    for (at, network) in networks.iter().enumerate() {
+        let path = network.output.display();
+        if networks[..at].iter().any(|other| other.output == network.output) {
+            return Err(Failure::input(format!(
+                "two models would be written to `{path}`; give --output for each"
+            )));
+        }
+        let folder = network.output.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.is_dir() || network.output.is_dir() {
+            return Err(Failure::input(format!(
+                "cannot write `{path}`: there is no such folder; make it first"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Time for comparing the artefacts of one network.
+fn comparing(budget: Option<Duration>) -> Duration {
+    budget.map_or(COMPARING_LEAST, |b| b.mul_f64(COMPARING).clamp(COMPARING_LEAST, COMPARING_MOST))
+}
+
+/// Compiles the networks by the default schedules, which shows how long compiling takes, and keeps time for the rest.
+pub fn prepare(networks: &mut [Tuning], options: &mut TuneOptions) -> Result<(), Failure> {
+    let mut reserve = 0.0;
+    for tuning in networks.iter_mut() {
+        let baseline = Baseline::build(&tuning.network, &options.target, jobs()).map_err(Failure::work)?;
+        reserve += baseline.seconds * COMPILATIONS + comparing(options.budget).as_secs_f64();
+        tuning.baseline = Some(baseline);
+    }
+    let most = options.budget.map_or(f64::INFINITY, |b| b.as_secs_f64() / 3.0);
+    options.reserve = Duration::from_secs_f64(reserve.min(most).min(1e6));
+    Ok(())
+}
+
+/// Settles on an artefact for every network and writes it with its lock.
+pub fn finish(
+    networks: Vec<Tuning>,
+    report: &TuneReport,
+    from: &Provenance,
+    budget: Option<Duration>,
+    db: &Path,
+) -> Result<Vec<Tuned>, Failure> {
+    let compare = (report.reason != StopReason::Interrupted).then(|| comparing(budget));
+    let settling = Settling { from: from.clone(), jobs: jobs(), compare };
+    let mut out = Vec::new();
+    for mut tuning in networks {
+        tuning.choose(from, db)?;
+        let Tuning { network, positions, output, baseline } = tuning;
+        let Some(baseline) = baseline else { continue };
+        let place = |task: &Task| positions.get(&task.text).and_then(|at| report.tasks.get(*at));
+        let reports: Vec<_> = network.program.tasks.iter().map(place).collect();
+        let settled = settle(&network, baseline, &reports, &settling).map_err(Failure::work)?;
+        settled.artefact.write(&output).map_err(Failure::input)?;
+        let lock = Lock::beside(&output);
+        settled.lock.write(&lock).map_err(Failure::input)?;
+        out.push(Tuned { model: network.program.graph.name.clone(), output, lock, settled });
+    }
+    Ok(out)
+}
+
+impl Tuned {
+    /// For `--json`.
+    pub fn object(&self) -> Value {
+        let Settled { kept_default, on_one_thread, default_won, comparison, .. } = &self.settled;
+        let mut object = json!({
+            "model": self.model, "output": self.output, "lock": self.lock, "kept_default": kept_default,
+            "on_one_thread": on_one_thread, "default_won": default_won,
+        });
+        if let Some(c) = comparison {
+            object["default_ms"] = json!(c.default.median * 1e3);
+            object["default_min_ms"] = json!(c.default.min * 1e3);
+            object["tuned_ms"] = json!(c.tuned.median * 1e3);
+            object["tuned_min_ms"] = json!(c.tuned.min * 1e3);
+            object["tasks_alone_ms"] = json!(c.alone * 1e3);
+            object["tasks_in_place_ms"] = json!(c.in_place.total() * 1e3);
+            object["explanation"] = json!(c.explanation);
+        }
+        object
+    }
+
+    /// For people.
+    pub fn readable(&self) -> String {
+        let Settled { kept_default, on_one_thread, default_won, comparison, .. } = &self.settled;
+        let mut out = format!("{}\n", self.model);
+        if let Some(c) = comparison {
+            let ms = |seconds: f64| seconds * 1e3;
+            out += &format!(
+                "  network  {:.3} ms (fastest {:.3}); by the default schedules {:.3} ms (fastest {:.3}): {:.2}x, in turns\n",
+                ms(c.tuned.median),
+                ms(c.tuned.min),
+                ms(c.default.median),
+                ms(c.default.min),
+                c.default.median / c.tuned.median
+            );
+            if *default_won {
+                out += "           the default artefact is the faster one and was kept\n";
+            }
+            match &c.explanation {
+                Some(text) => out += &format!("  tasks    {text}\n"),
+                None => out += &format!("  tasks    {:.3} ms alone, in sum\n", ms(c.alone)),
+            }
+        }
+        if !kept_default.is_empty() {
+            out += &format!("  default  kept where it is faster in place: {}\n", kept_default.join(", "));
+        }
+        if *on_one_thread > 0 {
+            out +=
+                &format!("  threads  {on_one_thread} kernels run on one thread, which is faster in place\n");
+        }
+        out += &format!("  written  {}, {}\n", self.output.display(), self.lock.display());
+        out
+    }
+}

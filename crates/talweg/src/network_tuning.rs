@@ -1,0 +1,309 @@
+//! What follows the search when a network is tuned: the artefact by the winners, compared with the default in place,
+//! task by task and whole; the better of the two, and its lock.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use talweg_artifact::{Artefact, BuildError, Choice};
+use talweg_runtime::model::{Model, ModelError, RunError, Session, SessionOptions};
+use talweg_schedule::Trace;
+use talweg_target::Target;
+use talweg_tuner::TaskReport;
+
+use crate::in_place::{InPlace, Latency, profile, race};
+use crate::lock::{Lock, Provenance};
+use crate::network::{Network, random_tensor};
+
+/// The default is kept for a task when it is faster in place by this share.
+const DEFAULT_WINS: f64 = 0.02;
+/// One thread is kept for a task when it is faster in place than all of them by this share.
+const ONE_THREAD_WINS: f64 = 0.03;
+/// Sums of task times and end-to-end times that differ by more than this share are explained.
+const WORTH_EXPLAINING: f64 = 0.1;
+
+/// Why a tuned network has no artefact.
+#[derive(Debug, thiserror::Error)]
+pub enum SettleError {
+    /// Compiling fails.
+    #[error("{0}")]
+    Build(#[from] BuildError),
+    /// What was compiled cannot be loaded.
+    #[error("{0}")]
+    Load(#[from] ModelError),
+    /// What was compiled cannot be run.
+    #[error("{0}")]
+    Run(#[from] RunError),
+    /// The artefact does not fit into memory.
+    #[error("the artefact of `{model}`: {source}")]
+    Memory {
+        /// The model.
+        model: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// A network compiled by the default schedules: what tuning is compared with, and how long compiling takes.
+pub struct Baseline {
+    /// The artefact, which is the result if nothing is better.
+    pub artefact: Artefact,
+    /// The same, loaded.
+    pub model: Arc<Model>,
+    /// How long compiling and loading took.
+    pub seconds: f64,
+}
+
+impl Baseline {
+    /// Compiles a network by the default schedules.
+    pub fn build(network: &Network, target: &Target, jobs: usize) -> Result<Baseline, SettleError> {
+        let begin = Instant::now();
+        let artefact = network.compile_as(target, &[], None, jobs)?;
+        let model = load(&artefact)?;
+        Ok(Baseline { artefact, model, seconds: begin.elapsed().as_secs_f64() })
+    }
+}
+
+/// Loads an artefact that is not a file yet.
+fn load(artefact: &Artefact) -> Result<Arc<Model>, SettleError> {
+    let model = artefact.manifest.model.clone();
+    let bytes = artefact.to_bytes().map_err(|source| SettleError::Memory { model, source })?;
+    Ok(Arc::new(Model::from_bytes(&bytes)?))
+}
+
+/// How to settle on an artefact.
+#[derive(Clone, Debug)]
+pub struct Settling {
+    /// Who found the schedules, and for what.
+    pub from: Provenance,
+    /// Threads that compile.
+    pub jobs: usize,
+    /// Time for the comparisons in place and end to end; `None` leaves them out, because somebody waits.
+    pub compare: Option<Duration>,
+}
+
+/// The comparison of two artefacts, end to end and in place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// The default artefact, end to end.
+    pub default: Latency,
+    /// The artefact that was settled on, in turns with it.
+    pub tuned: Latency,
+    /// The tasks alone, as they were measured in the search, each as often as it runs.
+    pub alone: f64,
+    /// The same tasks in place.
+    pub in_place: InPlace,
+    /// Why the sum of the tasks differs from the end-to-end time, if it does by much.
+    pub explanation: Option<String>,
+}
+
+/// What was settled on.
+pub struct Settled {
+    /// The artefact.
+    pub artefact: Artefact,
+    /// Its lock.
+    pub lock: Lock,
+    /// Tasks whose default schedule is faster in place than what the search found.
+    pub kept_default: Vec<String>,
+    /// How many kernels run on one thread although there are more.
+    pub on_one_thread: usize,
+    /// Whether the default artefact as a whole was kept.
+    pub default_won: bool,
+    /// The comparison, unless it was left out.
+    pub comparison: Option<Comparison>,
+}
+
+/// Compiles a network by what the search found, puts the default back wherever it is faster in place, decides on the
+/// threads of every kernel, and keeps the default altogether if it is faster end to end.
+///
+/// `reports` has one entry a task of the network; those that were not reached are `None`.
+pub fn settle(
+    network: &Network,
+    baseline: Baseline,
+    reports: &[Option<&TaskReport>],
+    settling: &Settling,
+) -> Result<Settled, SettleError> {
+    let Settling { from, jobs, compare } = settling;
+    let found = |report: &Option<&TaskReport>| match report {
+        Some(report) if !report.default_won => {
+            Trace::parse(&report.trace).map_or(Choice::Default, Choice::Tuned)
+        }
+        _ => Choice::Default,
+    };
+    let mut choices: Vec<Choice> = reports.iter().map(found).collect();
+    choices.resize(network.program.tasks.len(), Choice::Default);
+    let tuned = network.compile_as(&from.target, &choices, None, *jobs)?;
+    let rule: Vec<Option<usize>> = tuned.manifest.kernels.iter().map(|k| k.threads).collect();
+    let Some(budget) = *compare else {
+        let lock = Lock::new(network, &choices, &rule, from);
+        return Ok(Settled {
+            on_one_thread: count_limited(&rule, from.threads),
+            artefact: tuned,
+            lock,
+            kept_default: Vec::new(),
+            default_won: false,
+            comparison: None,
+        });
+    };
+    let mut default_session = session(&baseline.model, from.threads)?;
+    let mut contest = contest(load(&tuned)?, &mut default_session, from.threads, budget / 2)?;
+    let names = |at: usize| reports.get(at).copied().flatten().map_or(String::new(), |r| r.name.clone());
+    let mut kept_default = Vec::new();
+    let mut limits = Vec::new();
+    for (at, choice) in choices.iter_mut().enumerate() {
+        let is_tuned = matches!(choice, Choice::Tuned(_));
+        if is_tuned && contest.default.kernels[at] < contest.tuned.kernels[at] * (1.0 - DEFAULT_WINS) {
+            *choice = Choice::Default;
+            contest.tuned.kernels[at] = contest.default.kernels[at];
+            kept_default.push(names(at));
+            limits.push(rule[at]);
+            continue;
+        }
+        // The serial times are of the tuned artefact, in which untuned tasks are the same as in the default one.
+        let alone = contest.serial.as_ref().map_or(f64::INFINITY, |s| s.kernels[at]);
+        let one = alone < contest.tuned.kernels[at] * (1.0 - ONE_THREAD_WINS);
+        if one {
+            contest.tuned.kernels[at] = alone;
+        }
+        limits.push(one.then_some(1));
+    }
+    let mut artefact = tuned;
+    let mut tuned_session = contest.session;
+    if !kept_default.is_empty() {
+        drop(tuned_session);
+        artefact = network.compile_as(&from.target, &choices, Some(&limits), *jobs)?;
+        tuned_session = session(&load(&artefact)?, from.threads)?;
+    }
+    for (kernel, limit) in artefact.manifest.kernels.iter_mut().zip(&limits) {
+        kernel.threads = *limit;
+    }
+    let all: Vec<usize> = limits.iter().map(|limit| limit.unwrap_or(from.threads)).collect();
+    tuned_session.limit_threads(&all);
+    let raced = race(&mut [&mut default_session, &mut tuned_session], budget / 2)?;
+    let [default, tuned] = raced[..] else { unreachable!("two sessions have two latencies") };
+    let default_won = default.median < tuned.median && default.min < tuned.min;
+    let in_place = if default_won { contest.default } else { contest.tuned };
+    if default_won {
+        artefact = baseline.artefact;
+        choices.fill(Choice::Default);
+        limits = artefact.manifest.kernels.iter().map(|k| k.threads).collect();
+    }
+    let alone = sum_alone(network, reports, &choices);
+    let end = if default_won { default.quartile } else { tuned.quartile };
+    let explanation = explain(network, reports, &choices, &in_place, alone, end);
+    let tuned = if default_won { default } else { tuned };
+    Ok(Settled {
+        lock: Lock::new(network, &choices, &limits, from),
+        artefact,
+        kept_default,
+        on_one_thread: count_limited(&limits, from.threads),
+        default_won,
+        comparison: Some(Comparison { default, tuned, alone, in_place, explanation }),
+    })
+}
+
+fn count_limited(limits: &[Option<usize>], threads: usize) -> usize {
+    limits.iter().filter(|limit| threads > 1 && **limit == Some(1)).count()
+}
+
+/// A session whose inputs hold small random numbers.
+fn session(model: &Arc<Model>, threads: usize) -> Result<Session, RunError> {
+    let mut session = Session::new(model.clone(), &SessionOptions { threads, pin: false })?;
+    for at in 0..model.manifest().inputs.len() {
+        let input = random_tensor(&model.manifest().inputs[at].operand.ty(), at as u64 + 1);
+        session.input_mut(at).copy_from_slice(input.bytes());
+    }
+    Ok(session)
+}
+
+/// The times of every kernel in place.
+struct Contest {
+    default: InPlace,
+    tuned: InPlace,
+    /// The tuned artefact with every kernel on one thread, where there are more.
+    serial: Option<InPlace>,
+    session: Session,
+}
+
+fn contest(
+    model: Arc<Model>,
+    default: &mut Session,
+    threads: usize,
+    budget: Duration,
+) -> Result<Contest, SettleError> {
+    let kernels = model.manifest().kernels.len();
+    let mut tuned = session(&model, threads)?;
+    tuned.limit_threads(&vec![threads; kernels]);
+    let mut serial = session(&model, threads)?;
+    serial.limit_threads(&vec![1; kernels]);
+    let mut sessions = vec![default, &mut tuned];
+    if threads > 1 {
+        sessions.push(&mut serial);
+    }
+    let mut times = profile(&mut sessions, budget)?.into_iter();
+    let (Some(default), Some(tuned_times)) = (times.next(), times.next()) else {
+        unreachable!("every session has its times")
+    };
+    Ok(Contest { default, tuned: tuned_times, serial: times.next(), session: tuned })
+}
+
+/// Seconds of a task alone, by its choice.
+fn alone(report: &TaskReport, choice: &Choice) -> f64 {
+    if matches!(choice, Choice::Default) { report.default_seconds } else { report.best_seconds }
+}
+
+/// All tasks alone, each as often as the network uses it.
+fn sum_alone(network: &Network, reports: &[Option<&TaskReport>], choices: &[Choice]) -> f64 {
+    let tasks = network.program.tasks.iter().zip(reports).zip(choices);
+    tasks.filter_map(|((task, report), choice)| Some(task.uses as f64 * alone((*report)?, choice))).sum()
+}
+
+/// Why a network takes another time than its tasks alone: one line, `None` when they agree. All times are those with
+/// little disturbance.
+fn explain(
+    network: &Network,
+    reports: &[Option<&TaskReport>],
+    choices: &[Choice],
+    in_place: &InPlace,
+    sum: f64,
+    end: f64,
+) -> Option<String> {
+    if reports.iter().any(Option::is_none) || (end - sum).abs() <= WORTH_EXPLAINING * sum {
+        return None;
+    }
+    let mut farther: Vec<(f64, &str)> = Vec::new();
+    for (at, (report, choice)) in reports.iter().zip(choices).enumerate() {
+        let report = (*report)?;
+        let uses = network.program.tasks[at].uses as f64;
+        farther.push((in_place.kernels[at] - uses * alone(report, choice), report.name.as_str()));
+    }
+    farther.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    let kernels: f64 = farther.iter().map(|(seconds, _)| seconds).sum();
+    let ms = |seconds: f64| format!("{:+.3} ms", seconds * 1e3);
+    let mut text = format!(
+        "the network takes {:.3} ms, its tasks alone {:.3} ms: {} in kernels, which find weights cold and inputs in \
+         another core's cache",
+        end * 1e3,
+        sum * 1e3,
+        ms(kernels)
+    );
+    let most: Vec<String> =
+        farther.iter().take(3).map(|(seconds, name)| format!("{name} {}", ms(*seconds))).collect();
+    let _ = write!(text, " (most: {})", most.join(", "));
+    if in_place.plain > 0.0 {
+        let _ = write!(text, ", {} in steps without a kernel", ms(in_place.plain));
+    }
+    let _ = write!(text, ", {} in handing over between steps and by chance", ms(end - in_place.total()));
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_count_only_where_there_are_threads() {
+        assert_eq!(count_limited(&[Some(1), None, Some(2)], 2), 1);
+        assert_eq!(count_limited(&[Some(1), None], 1), 0);
+    }
+}
