@@ -1,12 +1,13 @@
 //! `talweg bench`: how long a model takes, and how long searches take.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use talweg_runtime::model::Session;
 
 use super::against::{self, AgainstArguments};
-use super::model::{CompileArguments, LockArguments, ModelArguments, inputs};
+use super::model::{Bindings, CompileArguments, LockArguments, inputs};
 use super::{Failure, bench_search, print};
 
 /// Arguments of `talweg bench`.
@@ -19,8 +20,10 @@ use super::{Failure, bench_search, print};
 pub struct Arguments {
     #[command(subcommand)]
     verb: Option<Verb>,
+    /// The model: an ONNX file or a compiled artefact.
+    model: Option<PathBuf>,
     #[command(flatten)]
-    model: Option<ModelArguments>,
+    bindings: Bindings,
     #[command(flatten)]
     compile: CompileArguments,
     #[command(flatten)]
@@ -48,7 +51,7 @@ enum Verb {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let given = match (&arguments.verb, &arguments.model) {
         (Some(Verb::Search(search)), _) => return bench_search::run(search),
-        (None, Some(model)) => model,
+        (None, Some(model)) => &arguments.bindings.clone().of(model.clone()),
         (None, None) => return Err(Failure::input("give a model to time, or `search` to compare searches")),
     };
     if !(0.001..=3600.0).contains(&arguments.budget) {
