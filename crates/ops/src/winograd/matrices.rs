@@ -84,7 +84,7 @@ fn polynomial(roots: &[f64]) -> Vec<f64> {
 pub fn transform_weights(weights: &[f32], depth: usize, filters: usize, tile: i64) -> Option<Vec<f32>> {
     let g = Matrices::of(tile)?.kernel;
     let (products, inner) = (g.len(), filters);
-    if depth == 0 || inner == 0 || weights.len() % (9 * depth * inner) != 0 {
+    if depth == 0 || inner == 0 || !weights.len().is_multiple_of(9 * depth * inner) {
         return None;
     }
     let plane = weights.len() / (9 * depth);

@@ -84,8 +84,8 @@ pub fn winograd(
     let weights = shape_with_rank(dag, u, rank + 2, operator)?;
     let (channels, filters) = (input[rank + 1], weights[rank + 1]);
     expect_extent(dag, u, operator, "the number of input channels", channels, weights[rank])?;
-    for at in 0..2 {
-        expect_extent(dag, u, operator, "the number of products", products, weights[at])?;
+    for extent in &weights[..2] {
+        expect_extent(dag, u, operator, "the number of products", products, *extent)?;
     }
     let deep = rank == 3;
     if deep {
