@@ -56,6 +56,8 @@ fn position(fork: &Fork, algorithm: Algorithm) -> usize {
 
 #[track_caller]
 fn check(graph: &Graph) {
+    // As it is cut, by the direct algorithm.
+    support::check(graph);
     let inputs = random_inputs(graph, 5);
     let expected = outputs(graph, &run_graph(graph, &inputs).unwrap()).unwrap();
     let program = cut(graph);
