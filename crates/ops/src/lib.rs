@@ -21,6 +21,7 @@
 //! | [`chain`] | fused epilogues: bias, scale, residual, activations in a row |
 //! | [`view`] | a computed tensor and the shape the caller sees |
 //! | [`spec`] | one line of text that names an operator |
+//! | [`quality`] | the operators that the quality of tuning is judged on |
 //! | [`testing`] | random small operators for property tests |
 //! | [`error`] | what can be wrong with shapes and types |
 
@@ -33,6 +34,7 @@ pub mod matmul;
 pub mod norm;
 pub mod pad;
 pub mod pool;
+pub mod quality;
 pub mod reduce;
 pub mod softmax;
 pub mod spec;
