@@ -3,7 +3,7 @@
 use talweg_plot::{Axis, Figure, Mark, Panel, Scale, Series, colour};
 
 use super::operators::name_of;
-use super::run::{Run, Settings};
+use super::run::{Run, Settings, appearing};
 use super::table::{final_us, geometric_mean, median};
 
 /// Charts in a row, and the size of each.
@@ -15,16 +15,7 @@ const STEPS: usize = 200;
 /// The figure: a panel for each operator with a thin line a run and a thick one for their median, and at the end the mean
 /// over all operators. Speeds are relative to the fastest that any run of the operator found.
 pub fn figure(runs: &[Run], settings: &Settings) -> Figure {
-    let mut names: Vec<&str> = Vec::new();
-    let mut specs: Vec<&str> = Vec::new();
-    for run in runs {
-        if !names.contains(&run.contestant.as_str()) {
-            names.push(&run.contestant);
-        }
-        if !specs.contains(&run.spec.as_str()) {
-            specs.push(&run.spec);
-        }
-    }
+    let (names, specs) = appearing(runs);
     let scale = if settings.simulated { Scale::Linear } else { Scale::Log };
     let starts = runs.iter().filter_map(|r| r.curve.first()).map(|p| p.0);
     let last = runs.iter().map(Run::end).fold(1.0, f64::max);

@@ -1,9 +1,11 @@
 //! One finished run, and the folder of all of them.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use talweg_artifact::write_whole;
 
 /// What all runs of a comparison share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +106,20 @@ pub enum ContestError {
         /// The beginning of what it printed.
         text: String,
     },
+}
+
+/// The contestants and the operators of some runs, each once, in the order in which they appear.
+pub(super) fn appearing(runs: &[Run]) -> (Vec<&str>, Vec<&str>) {
+    let (mut names, mut specs) = (Vec::new(), Vec::new());
+    for run in runs {
+        if !names.contains(&run.contestant.as_str()) {
+            names.push(run.contestant.as_str());
+        }
+        if !specs.contains(&run.spec.as_str()) {
+            specs.push(run.spec.as_str());
+        }
+    }
+    (names, specs)
 }
 
 impl Run {
@@ -265,13 +281,8 @@ fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Option<T>, ContestErr
     serde_json::from_slice(&bytes).map(Some).map_err(wrong)
 }
 
-/// Writes a file whole or not at all.
 fn write(path: &Path, content: &[u8]) -> Result<(), ContestError> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    std::fs::write(&part, content)
-        .and_then(|()| std::fs::rename(&part, path))
-        .map_err(|e| file_error(path, e))
+    write_whole(path, |mut file| file.write_all(content)).map_err(|e| file_error(path, e))
 }
 
 #[cfg(test)]

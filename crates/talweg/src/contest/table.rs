@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::run::{Playoff, Run};
+use super::run::{Playoff, Run, appearing};
 
 /// The shares of the reference's final speed that are asked for.
 pub const LEVELS: [f64; 3] = [0.9, 0.95, 0.99];
@@ -117,16 +117,7 @@ fn positive(time: f64, run: &Run) -> f64 {
 impl Table {
     /// Compares all contestants with a reference. Contestants, operators and seeds appear in the order of the runs.
     pub fn new(reference: &str, runs: &[Run], playoffs: &[Playoff]) -> Table {
-        let mut names: Vec<&str> = Vec::new();
-        let mut specs: Vec<&str> = Vec::new();
-        for run in runs {
-            if !names.contains(&run.contestant.as_str()) {
-                names.push(&run.contestant);
-            }
-            if !specs.contains(&run.spec.as_str()) {
-                specs.push(&run.spec);
-            }
-        }
+        let (names, specs) = appearing(runs);
         let contest = Contest { runs, playoffs, reference };
         let others = names.into_iter().filter(|name| *name != reference);
         let contestants = others.filter_map(|name| contest.summary(name, &specs)).collect();
