@@ -5,6 +5,7 @@ use talweg_artifact::{BuildOptions, Choice, build};
 use talweg_graph::{Graph, Program, Step, Task, Work};
 use talweg_ir::Source;
 use talweg_ops::Spec;
+pub use talweg_schedule::testing::Random;
 use talweg_target::Target;
 use talweg_tensor::op::Unary;
 use talweg_tensor::{ElementType, Op, Tensor, TensorType};
@@ -21,30 +22,8 @@ const CHUNK: usize = 1 << 20;
 const EDGES: [u64; 14] =
     [0, 1, 7, 63, 64, 65, 4096, 1 << 20, 1 << 31, 1 << 32, 1 << 40, 1 << 63, u64::MAX - 63, u64::MAX];
 
-/// A stream of numbers, the same for the same seed.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `count`, which is not zero.
-    fn below(&mut self, count: usize) -> usize {
-        (self.next() % count as u64) as usize
-    }
-
-    fn edge(&mut self) -> u64 {
-        EDGES[self.below(EDGES.len())]
-    }
+fn edge(random: &mut Random) -> u64 {
+    EDGES[random.below(EDGES.len())]
 }
 
 /// An artefact in parts.
@@ -119,7 +98,7 @@ impl Seed {
                     mutate_bytes(&mut bytes, random);
                     text = Some(bytes);
                 }
-                _ => after.push((SECTIONS[random.below(3)] + 8 * random.below(2), random.edge())),
+                _ => after.push((SECTIONS[random.below(3)] + 8 * random.below(2), edge(random))),
             }
         }
         let text = text.unwrap_or_else(|| manifest.to_string().into_bytes());
@@ -194,10 +173,10 @@ fn mutate_bytes(bytes: &mut Vec<u8>, random: &mut Random) {
     };
     match random.below(5) {
         0 => bytes[at] ^= 1 << random.below(8),
-        1 => bytes[at] = random.next() as u8,
+        1 => bytes[at] = random.number() as u8,
         2 | 3 => {
             let width = [1, 2, 4, 8][random.below(4)].min(len - at);
-            let value = random.edge().to_le_bytes();
+            let value = edge(random).to_le_bytes();
             bytes[at..at + width].copy_from_slice(&value[..width]);
         }
         _ => {
@@ -231,15 +210,15 @@ fn mutate_json(tree: &mut Value, random: &mut Random) {
             }
         }
         Value::Number(old) => {
-            let near = old.as_u64().unwrap_or(1).wrapping_add(random.edge() % 128);
-            *tree = if random.below(2) == 0 { near.into() } else { random.edge().into() };
+            let near = old.as_u64().unwrap_or(1).wrapping_add(edge(random) % 128);
+            *tree = if random.below(2) == 0 { near.into() } else { edge(random).into() };
         }
         Value::String(text) => {
             const TEXTS: [&str; 8] = ["", "F64", "Bool", "BF16", "x86-64", "Weight", "Floor", "\u{0}"];
             *text = TEXTS[random.below(TEXTS.len())].to_string();
         }
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-            let at = random.edge();
+            let at = edge(random);
             *tree = serde_json::json!({ "place": { "Arena": at }, "element": "F32", "shape": [at, 2] });
         }
     }
