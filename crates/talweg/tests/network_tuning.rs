@@ -1,10 +1,13 @@
 //! Tuning whole networks as a user does: artefacts and locks, the same bits again, kills and interrupts, other runtimes.
 
-use std::io::{BufRead, BufReader};
+mod child;
+
+use std::io::BufReader;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
+use child::start_until;
 use prost::Message;
 use serde_json::Value;
 use talweg_db::Database;
@@ -95,21 +98,10 @@ fn json(text: &str) -> Value {
 }
 
 /// Starts tuning and waits for a message.
-fn tuning(folder: &Path, more: &[&str], until: &str) -> (Child, BufReader<std::process::ChildStderr>) {
+fn tuning(folder: &Path, more: &[&str], until: &str) -> (Child, BufReader<ChildStderr>) {
     let arguments =
         ["tune", "net.onnx", "--strategy", "random", "--batch", "4", "--json", "--least-gain", "0"];
-    let mut child = command(folder, &[&arguments[..], more].concat())
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
-    let mut line = String::new();
-    while !line.contains(until) {
-        line.clear();
-        assert!(stderr.read_line(&mut line).expect("a line") > 0, "it ended before `{until}`");
-    }
-    (child, stderr)
+    start_until(&mut command(folder, &[&arguments[..], more].concat()), until)
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Tuning as a user calls it: results, bad input, kills, two processes on one database.
 
+mod child;
+
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use child::start_until;
 use serde_json::Value;
 use talweg_db::{Database, Record};
 use tempfile::TempDir;
@@ -228,17 +231,7 @@ fn an_interrupt_keeps_the_best_so_far() {
     let (_dir, db) = temporary();
     let arguments =
         ["tune", TINY, "--strategy", "random", "--trials", "1000", "--batch", "4", "--json", "--db"];
-    let mut child = command(&[&arguments[..], &[text(&db)]].concat())
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
-    let mut line = String::new();
-    while !line.contains("saved") {
-        line.clear();
-        assert!(stderr.read_line(&mut line).expect("a line") > 0, "it ended before it saved anything");
-    }
+    let (child, mut stderr) = start_until(&mut command(&[&arguments[..], &[text(&db)]].concat()), "saved");
     // SAFETY: the process is a child of this one and has not been waited for, so its number is its own.
     assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
     std::io::copy(&mut stderr, &mut std::io::sink()).expect("the rest of its messages");
