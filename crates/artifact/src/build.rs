@@ -1,7 +1,6 @@
 //! All of it together: a program to an artefact.
 
 use std::io::{self, BufWriter, Cursor};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +16,7 @@ use crate::kernel::{self, Choice, CompiledTask, KernelError};
 use crate::memory::{Arena, Lifetime};
 use crate::threads;
 use crate::weights::Weights;
+use crate::whole_file::write_whole;
 
 /// How to build.
 #[derive(Clone, Debug)]
@@ -161,17 +161,10 @@ impl Artefact {
         to.flush()
     }
 
-    /// Writes the file: under another name first, so that a file of this name is always whole.
+    /// Writes the file, see [`write_whole`].
     pub fn write(&self, path: &Path) -> Result<(), BuildError> {
-        let failed = |source| BuildError::Write { path: path.to_path_buf(), source };
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // A temporary file is its owner's alone; an artefact is for whom the user's mask allows.
-        let permissions = std::fs::Permissions::from_mode(0o666);
-        let file = tempfile::Builder::new().prefix(".talweg-").permissions(permissions).tempfile_in(folder);
-        let file = file.map_err(failed)?;
-        self.write_to(BufWriter::with_capacity(1 << 20, file.as_file())).map_err(failed)?;
-        file.persist(path).map_err(|e| failed(e.error))?;
-        Ok(())
+        write_whole(path, |file| self.write_to(BufWriter::with_capacity(1 << 20, file)))
+            .map_err(|source| BuildError::Write { path: path.to_path_buf(), source })
     }
 
     /// The file's bytes.

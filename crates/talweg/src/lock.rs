@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use talweg_artifact::{Artefact, BuildError, Choice};
+use talweg_artifact::{Artefact, BuildError, Choice, write_whole};
 use talweg_graph::Task;
 use talweg_schedule::Trace;
 use talweg_schedule::analytic::default_trace;
@@ -204,15 +204,11 @@ impl Lock {
         serde_json::from_value(value).map_err(|e| malformed(e.to_string()))
     }
 
-    /// Writes the lock, under another name first, so that a lock of this name is always whole.
+    /// Writes the lock, see [`write_whole`].
     pub fn write(&self, path: &Path) -> Result<(), LockError> {
         let failed = |source| LockError::File { what: "write", path: path.to_path_buf(), source };
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let text = serde_json::to_string_pretty(self).map_err(|e| failed(io::Error::other(e)))? + "\n";
-        let mut file = tempfile::Builder::new().prefix(".talweg-").tempfile_in(folder).map_err(failed)?;
-        file.write_all(text.as_bytes()).map_err(failed)?;
-        file.persist(path).map_err(|e| failed(e.error))?;
-        Ok(())
+        write_whole(path, |mut file| file.write_all(text.as_bytes())).map_err(failed)
     }
 
     /// What may make the bits differ from those the lock was written with.

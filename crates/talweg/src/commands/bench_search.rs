@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use serde_json::{Value, json};
-use talweg::contest::operators::{OPERATORS, name_of};
+use talweg::contest::operators::{name_of, operators};
 use talweg::contest::{
     ContestError, Contestant, Folder, Playoff, Run, Settings, Table, curves, markdown::markdown,
 };
@@ -334,7 +334,7 @@ fn contestants(strategies: &[String], models: &[String]) -> Result<Vec<Contestan
 
 /// The operators, checked.
 fn specs(given: &[String]) -> Result<Vec<String>, Failure> {
-    let known = OPERATORS.iter().map(|(_, spec)| spec.to_string());
+    let known = operators().map(|(_, spec)| spec.to_string());
     let texts: Vec<String> = if given.is_empty() { known.collect() } else { given.to_vec() };
     let mut out = Vec::new();
     for text in texts {

@@ -16,7 +16,7 @@ use talweg_target::Target;
 use talweg_tuner::{TuneOptions, Workers};
 
 use super::tune::parse_duration;
-use super::{Failure, check_threads, interrupt, print, process_age};
+use super::{Failure, check_threads, interrupt, print, process_age, write_file};
 
 /// Where programs are stored, unless told otherwise.
 const DEFAULT_DATASET: &str = "dataset.db";
@@ -207,10 +207,6 @@ fn load(path: &Path) -> Result<Programs, Failure> {
     Programs::load(&db).map_err(classify)
 }
 
-fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    std::fs::write(path, content).map_err(|e| Failure::input(format!("{}: {e}", path.display())))
-}
-
 fn run_train(arguments: &TrainArguments) -> Result<(), Failure> {
     count("epochs", arguments.epochs)?;
     let loss = match arguments.loss.as_str() {
@@ -234,7 +230,7 @@ fn run_train(arguments: &TrainArguments) -> Result<(), Failure> {
     let checkpoint =
         train::train(&programs, &params, arguments.hold_out, &command_line()).map_err(classify)?;
     let bytes = checkpoint.to_bytes().map_err(Failure::work)?;
-    write(&arguments.output, &bytes)?;
+    write_file(&arguments.output, &bytes)?;
     let mut out = format!(
         "{}: {} bytes, trained in {:.1} s on {} programs, {} records skipped\n",
         arguments.output.display(),
@@ -267,8 +263,8 @@ fn run_evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
         let predictions = evaluate::predictions(&programs, &checkpoint.mlp, each).map_err(classify)?;
         let svg = plot::figure(&rows, &predictions).svg();
         let png = talweg_plot::png(&svg, PIXELS).map_err(Failure::work)?;
-        write(&path.with_extension("svg"), svg.as_bytes())?;
-        write(&path.with_extension("png"), &png)?;
+        write_file(&path.with_extension("svg"), svg.as_bytes())?;
+        write_file(&path.with_extension("png"), &png)?;
     }
     print(&format!("made by `{}`\n\n{}", checkpoint.command, evaluate::table(&rows)))
 }

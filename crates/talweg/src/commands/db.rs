@@ -5,7 +5,8 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use talweg_db::{Best, Database, DbError, PruneOptions, TargetKey, TaskKey};
+use talweg_artifact::write_whole;
+use talweg_db::{Best, Database, DbError, Exported, PruneOptions, TargetKey, TaskKey};
 use talweg_ir::Dag;
 use talweg_ops::Spec;
 use talweg_target::Target;
@@ -216,8 +217,13 @@ fn export(db: &Database, file: Option<&PathBuf>) -> Result<(), Failure> {
         return db.export(std::io::stdout().lock()).map(|_| ()).map_err(refused);
     };
     let failed = |e: std::io::Error| Failure::input(format!("{}: {e}", path.display()));
-    let mut writer = BufWriter::new(File::create(path).map_err(failed)?);
-    let done = db.export(&mut writer).map_err(refused)?;
-    writer.flush().map_err(failed)?;
+    let mut outcome = Ok(Exported::default());
+    let written = write_whole(path, |file| {
+        let mut writer = BufWriter::new(file);
+        outcome = db.export(&mut writer);
+        outcome.as_ref().map_err(|e| std::io::Error::other(e.to_string())).and_then(|_| writer.flush())
+    });
+    let done = outcome.map_err(refused)?;
+    written.map_err(failed)?;
     print(&format!("{} records, {} winners written to {}\n", done.records, done.bests, path.display()))
 }

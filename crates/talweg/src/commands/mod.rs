@@ -21,8 +21,11 @@ mod tune_network;
 pub mod verify;
 
 use std::fmt;
+use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
+use talweg_artifact::write_whole;
 use talweg_ir::Dag;
 
 /// Where tuning stores what it measured, unless told otherwise: in the current directory.
@@ -63,6 +66,12 @@ impl fmt::Display for Failure {
             Failure::Input(text) | Failure::Work(text) => f.write_str(text),
         }
     }
+}
+
+/// Writes a result's file, whole or not at all.
+pub fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    let failed = |e| Failure::input(format!("{}: {e}", path.display()));
+    write_whole(path, |mut file| file.write_all(content)).map_err(failed)
 }
 
 /// Writes to standard output; a reader that went away is no error.

@@ -14,7 +14,7 @@ use talweg_runtime::model::{Model, Session, SessionOptions};
 use talweg_target::Target;
 use talweg_tensor::{Tensor, npy};
 
-use super::{DEFAULT_DB, Failure, check_threads};
+use super::{DEFAULT_DB, Failure, check_threads, write_file};
 
 /// A model and how its open dimensions are bound.
 #[derive(Args, Clone)]
@@ -241,7 +241,7 @@ pub fn write_arrays(path: &Path, named: &[(String, Tensor)]) -> Result<(), Failu
         }
         _ => npy::npz_bytes(named.iter().map(|(name, tensor)| (name.as_str(), tensor))),
     };
-    std::fs::write(path, bytes.map_err(|e| refused(&e))?).map_err(|e| refused(&e))
+    write_file(path, &bytes.map_err(|e| refused(&e))?)
 }
 
 fn split<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {

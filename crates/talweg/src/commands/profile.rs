@@ -8,7 +8,7 @@ use talweg_runtime::model::{Session, Work};
 use talweg_target::measure_peak;
 
 use super::model::{CompileArguments, ModelArguments, inputs};
-use super::{Failure, print};
+use super::{Failure, print, write_file};
 
 /// Arguments of `talweg profile`.
 #[derive(Args)]
@@ -49,8 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let peak = measure_peak(threads) * 1e9;
     let total: f64 = rows.iter().map(|row| row.seconds).sum();
     if let Some(path) = &arguments.trace {
-        let text = chrome_trace(&rows);
-        std::fs::write(path, text).map_err(|e| Failure::input(format!("{}: {e}", path.display())))?;
+        write_file(path, chrome_trace(&rows).as_bytes())?;
     }
     if arguments.json {
         let steps: Vec<serde_json::Value> = rows
