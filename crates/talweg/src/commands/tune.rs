@@ -50,6 +50,9 @@ pub struct Arguments {
     /// Switch parts of felix: fixed-width, rewrites, no-repair, no-neat, no-polish, no-descent; several with commas.
     #[arg(long, value_name = "NAMES")]
     felix: Option<String>,
+    /// Where a search starts: at the default schedule, or at nothing, which compares searches themselves.
+    #[arg(long, default_value = "default", value_name = "default|nothing")]
+    start: String,
     /// Which tiles are searched: any, or perfect for those that divide their loops.
     #[arg(long, default_value = "any", value_name = "any|perfect")]
     tiles: String,
@@ -185,6 +188,11 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
         }
         switches::apply(&mut options.felix, names).map_err(|e| Failure::input(format!("--felix: {e}")))?;
     }
+    options.from_nothing = match arguments.start.as_str() {
+        "default" => false,
+        "nothing" => true,
+        other => return Err(Failure::input(format!("--start {other}: give default or nothing"))),
+    };
     options.perfect_tiles = match arguments.tiles.as_str() {
         "any" => false,
         "perfect" => true,
@@ -263,6 +271,7 @@ fn task_object(task: &TaskReport) -> Value {
         "failures": failures,
         "curve": task.curve.iter().map(|(at, best)| [*at, best * 1e6]).collect::<Vec<_>>(),
         "curve_trials": task.curve_trials,
+        "curve_schedules": task.curve_traces,
         "first_batch_us": task.first_batch.map(|seconds| seconds * 1e6),
     })
 }
