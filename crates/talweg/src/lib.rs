@@ -13,17 +13,21 @@
 //! | [`lock`] | everything an artefact's bits depend on, as text |
 //! | [`peers`] | other runtimes in the user's Python, timed on the same model |
 //! | [`contest`] | searches compared: runs, their table and their curves |
+//! | [`roofline`] | how fast a task could be on this machine |
+//! | [`explain`] | why a task is scheduled as it is |
 //! | [`bench`] | building, checking and timing an operator in worker processes |
 
 pub mod algorithms;
 pub mod bench;
 pub mod contest;
+pub mod explain;
 pub mod in_place;
 pub mod lock;
 pub mod network;
 pub mod network_tuning;
 pub mod operator;
 pub mod peers;
+pub mod roofline;
 
 pub use bench::{BenchError, BenchOptions, Report, run as bench_operator};
 pub use network::{Network, NetworkError, Winners};

@@ -36,6 +36,8 @@ enum Command {
     Profile(commands::profile::Arguments),
     /// Print the sketches an operator can be scheduled by, and how many candidates they make.
     Space(commands::space::Arguments),
+    /// Explain why a task is scheduled as it is: its steps, the roofline, and what came close.
+    Explain(commands::explain::Arguments),
     /// Look into the tuning database, exchange and prune it.
     Db(commands::db::Arguments),
     /// Measure programs of many operators, train the shipped cost model on them, judge it.
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => commands::verify::run(&arguments),
         Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Space(arguments) => commands::space::run(&arguments),
+        Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::Db(arguments) => commands::db::run(&arguments),
         Command::Dataset(arguments) => commands::dataset::run(&arguments),
         Command::Worker => talweg_measure::worker_main(),
