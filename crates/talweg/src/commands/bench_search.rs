@@ -13,6 +13,7 @@ use talweg::contest::{
 use talweg_ops::Spec;
 use talweg_tuner::{ModelKind, StrategyKind};
 
+use super::settings::without_settings;
 use super::tune::parse_duration;
 use super::{Failure, check_memory, check_threads, print};
 
@@ -289,6 +290,8 @@ fn this_program() -> Result<Command, String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let mut command = Command::new(program);
     command.stdin(Stdio::null());
+    // Every run has the settings of the comparison, whatever the user prefers elsewhere.
+    without_settings(&mut command);
     Ok(command)
 }
 

@@ -4,8 +4,9 @@ mod against;
 pub mod bench;
 mod bench_search;
 pub mod check;
-mod colour;
+pub mod colour;
 pub mod compile;
+pub mod config;
 pub mod dataset;
 pub mod db;
 pub mod doctor;
@@ -17,6 +18,7 @@ mod operator_help;
 pub mod profile;
 mod progress;
 pub mod run;
+pub mod settings;
 pub mod space;
 pub mod tune;
 mod tune_network;
@@ -33,13 +35,15 @@ use talweg_ir::Dag;
 /// Where tuning stores what it measured, unless told otherwise: in the current directory.
 pub const DEFAULT_DB: &str = "talweg.db";
 
-/// Why a command failed, and with which exit code: 2 for bad input, 1 for everything else.
+/// Why a command failed, and with which exit code: 2 for bad input, 3 for wrong results, 1 for everything else.
 #[derive(Debug)]
 pub enum Failure {
     /// The user must change the input.
     Input(String),
     /// Something went wrong while working on good input.
     Work(String),
+    /// Everything worked, and the results are not those of the reference.
+    Differs(String),
 }
 
 impl Failure {
@@ -58,6 +62,7 @@ impl Failure {
         match self {
             Failure::Input(_) => 2,
             Failure::Work(_) => 1,
+            Failure::Differs(_) => 3,
         }
     }
 }
@@ -65,7 +70,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Input(text) | Failure::Work(text) => f.write_str(text),
+            Failure::Input(text) | Failure::Work(text) | Failure::Differs(text) => f.write_str(text),
         }
     }
 }
