@@ -63,6 +63,10 @@ enum Command {
     Dataset(commands::dataset::Arguments),
     /// Print every setting with its value and where that comes from.
     Config(commands::config::Arguments),
+    /// Print a script with which a shell completes verbs and options.
+    Completions(commands::completions::Arguments),
+    /// Write manual pages, one for each verb.
+    Man(commands::man::Arguments),
     /// Serve a measuring process; started by talweg itself.
     #[command(hide = true)]
     Worker,
@@ -113,6 +117,8 @@ fn run(command: Command, settings: &Settings) -> Result<(), Failure> {
         Command::Db(arguments) => commands::db::run(&arguments),
         Command::Dataset(arguments) => commands::dataset::run(&arguments),
         Command::Config(arguments) => commands::config::run(&arguments, settings),
+        Command::Completions(arguments) => commands::completions::run(&arguments, Cli::command()),
+        Command::Man(arguments) => commands::man::run(&arguments, Cli::command()),
         Command::Worker => talweg_measure::worker_main(),
     }
 }
