@@ -17,7 +17,7 @@ use commands::settings::{self, Settings};
     version,
     arg_required_else_help = true,
     after_help = "\
-Exit codes: 0 done, 1 the work failed, 2 the input or an option is wrong.
+Exit codes: 0 done, 1 the work failed, 2 the input or an option is wrong, 3 results differ from the reference.
 
 Examples:
   talweg doctor

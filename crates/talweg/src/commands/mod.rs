@@ -1,5 +1,6 @@
 //! One file a verb of the command line.
 
+mod advice;
 mod against;
 pub mod bench;
 mod bench_search;
