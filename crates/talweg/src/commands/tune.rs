@@ -21,9 +21,17 @@ use super::progress::Progress;
 use super::tune_network::{self, Tuned, Tuning};
 use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operator_help, print, process_age};
 
+const EXAMPLES: &str = "\
+Examples:
+  talweg tune matmul:m=512,n=512,k=512 --budget 60s
+  talweg tune conv2d:n=1,h=56,w=56,c=64,f=64,k=3,p=1 --strategy felix --trials 256 --threads 2 --json
+  talweg tune resnet50.onnx --budget 5m -o resnet50.talweg
+  talweg tune resnet50.onnx mobilenet_v2.onnx --budget 10m -o artefacts
+";
+
 /// Arguments of `talweg tune`.
 #[derive(Args)]
-#[command(after_help = operator_help::short(), after_long_help = operator_help::long())]
+#[command(after_help = operator_help::short(EXAMPLES), after_long_help = operator_help::long(EXAMPLES))]
 pub struct Arguments {
     /// Operators, for example `matmul:m=1024,n=1024,k=1024`, or models (`model.onnx`); several are tuned together.
     #[arg(required = true, value_name = "SPEC|MODEL")]
