@@ -36,3 +36,20 @@ pub use talweg_onnx::ImportOptions;
 pub use talweg_runtime::model::{Model, ModelError, RunError, Session, SessionOptions};
 pub use talweg_target::Target;
 pub use talweg_tensor::Tensor;
+
+/// The Rust blocks of the book, so that the tests of the documentation run them.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/src/guide/rust.md")]
+    struct Guide;
+    #[doc = include_str!("../../../docs/src/how/space.md")]
+    struct Space;
+    #[doc = include_str!("../../../docs/src/how/features.md")]
+    struct Features;
+    #[doc = include_str!("../../../docs/src/extend/operator.md")]
+    struct AddOperator;
+    #[doc = include_str!("../../../docs/src/extend/sketch-rule.md")]
+    struct AddRule;
+    #[doc = include_str!("../../../docs/src/extend/strategy.md")]
+    struct AddStrategy;
+}

@@ -352,6 +352,10 @@ fn losers(answer: &Explanation, count: usize, paint: Paint) -> String {
         let _ = writeln!(out, "  {title}");
         list.iter().for_each(|l| out += &loser_text(l));
     }
+    let shown = losers.by_time.iter().chain(&losers.by_knobs);
+    if shown.filter_map(|l| l.ratio).any(|ratio| ratio < 1.0) {
+        out += "  those that look faster were so in one measurement; a winner is proven in turns with the default\n";
+    }
     out
 }
 
