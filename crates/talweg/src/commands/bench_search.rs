@@ -14,6 +14,7 @@ use talweg_ops::Spec;
 use talweg_target::Target;
 use talweg_tuner::{ModelKind, StrategyKind};
 
+use super::settings::without_settings;
 use super::tune::parse_duration;
 use super::{Failure, check_memory, check_threads, print};
 
@@ -27,7 +28,9 @@ const SIMULATED_TRIALS: usize = 200;
 #[command(
     after_help = "Every run is a process of its own with an empty database, and its time counts from its start. Finished \
                   runs are kept in the output folder: called again, the command goes on where it was.\n\n\
-                  Example: talweg bench search --budget 20s --seeds 1 --ops matmul:m=512,n=512,k=512 softmax:rows=1536,n=128"
+                  Examples:\n  talweg bench search --budget 20s --seeds 1 --ops matmul:m=512,n=512,k=512 softmax:rows=1536,n=128\n  \
+                  talweg bench search --simulated --strategies ansor,random\n  \
+                  talweg bench search --report --json"
 )]
 pub struct Arguments {
     /// The searches, with commas between them; ansor is what the others are compared with, or the first without it.
@@ -273,6 +276,8 @@ fn this_program() -> Result<Command, String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let mut command = Command::new(program);
     command.stdin(Stdio::null());
+    // Every run has the settings of the comparison, whatever the user prefers elsewhere.
+    without_settings(&mut command);
     Ok(command)
 }
 

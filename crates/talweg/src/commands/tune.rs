@@ -16,14 +16,22 @@ use talweg_tuner::{
     TuneOptions, TuneReport, Tuner, switches,
 };
 
-use super::model::{Bindings, winners};
+use super::model::{Bindings, is_model, winners};
 use super::progress::Progress;
 use super::tune_network::{self, Tuned, Tuning};
 use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operator_help, print, process_age};
 
+const EXAMPLES: &str = "\
+Examples:
+  talweg tune matmul:m=512,n=512,k=512 --budget 60s
+  talweg tune conv2d:n=1,h=56,w=56,c=64,f=64,k=3,p=1 --strategy felix --trials 256 --threads 2 --json
+  talweg tune resnet50.onnx --budget 5m -o resnet50.talweg
+  talweg tune resnet50.onnx mobilenet_v2.onnx --budget 10m -o artefacts
+";
+
 /// Arguments of `talweg tune`.
 #[derive(Args)]
-#[command(after_help = operator_help::short(), after_long_help = operator_help::long())]
+#[command(after_help = operator_help::short(EXAMPLES), after_long_help = operator_help::long(EXAMPLES))]
 pub struct Arguments {
     /// Operators, for example `matmul:m=1024,n=1024,k=1024`, or models (`model.onnx`); several are tuned together.
     #[arg(required = true, value_name = "SPEC|MODEL")]
@@ -152,11 +160,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let networks: String = tuned.iter().map(Tuned::readable).collect();
     print(&(readable(&report, arguments) + &networks))
-}
-
-/// Whether an argument names a model's file and not an operator.
-fn is_model(text: &str) -> bool {
-    text.ends_with(".onnx") || (!text.contains(':') && std::path::Path::new(text).is_file())
 }
 
 /// A database or a model that cannot be used is bad input; everything else failed in the work.
