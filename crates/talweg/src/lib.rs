@@ -13,12 +13,18 @@
 //! | [`lock`] | everything an artefact's bits depend on, as text |
 //! | [`peers`] | other runtimes in the user's Python, timed on the same model |
 //! | [`contest`] | searches compared: runs, their table and their curves |
+//! | [`cli`], [`commands`] | the command line; one file a verb |
 //! | [`roofline`] | how fast a task could be on this machine |
 //! | [`explain`] | why a task is scheduled as it is |
 //! | [`bench`] | building, checking and timing an operator in worker processes |
 
+// The verbs name the facade as any other program does.
+extern crate self as talweg;
+
 pub mod algorithms;
 pub mod bench;
+pub mod cli;
+pub mod commands;
 pub mod contest;
 pub mod explain;
 pub mod in_place;

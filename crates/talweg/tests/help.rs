@@ -21,8 +21,9 @@ fn every_verb_has_examples_whose_options_exist() {
     assert!(all.len() > 20, "{all:?}");
     for verb in &all {
         let text = help(verb);
-        let begin = format!("  talweg {}", verb[0]);
-        let examples: Vec<&str> = text.lines().filter(|l| l.starts_with(&begin)).collect();
+        let begin = format!("talweg {}", verb[0]);
+        let shown = text.lines().map(|l| l.trim_start().trim_start_matches("Example: "));
+        let examples: Vec<&str> = shown.filter(|l| l.starts_with(&begin)).collect();
         assert!(!examples.is_empty(), "{verb:?} has no example:\n{text}");
         for example in examples {
             check_options(&all, example);

@@ -13,7 +13,8 @@ use talweg_ops::Spec;
 use talweg_target::Target;
 
 use super::colour::Paint;
-use super::model::{Bindings, CompileArguments, is_model, winners};
+use super::model::{Bindings, CompileArguments, winners};
+use super::tune::is_model;
 use super::{Failure, check_threads, print};
 
 /// Differences of a loser that are shown; the others are counted.
@@ -151,12 +152,9 @@ fn readable(arguments: &Arguments, subject: &Subject, threads: usize, answer: &E
     let mut out = String::new();
     match &subject.model {
         Some(model) => {
-            let _ = writeln!(
-                out,
-                "{} of {model}, used {} times",
-                paint.bold(&format!("task {}", subject.title)),
-                subject.uses
-            );
+            let uses = if subject.uses == 1 { "once".into() } else { format!("{} times", subject.uses) };
+            let title = paint.bold(&format!("task {}", subject.title));
+            let _ = writeln!(out, "{title} of {model}, used {uses}");
             let _ = writeln!(out, "  nodes       {}", subject.nodes.join(" + "));
         }
         None => {
@@ -252,21 +250,32 @@ fn roofline(answer: &Explanation, paint: Paint) -> String {
         None => out += "  measured    not yet\n",
     }
     if let Some(p) = &answer.prediction {
-        let _ = match (p.seconds, p.ratio) {
-            (Some(seconds), ratio) => writeln!(
+        let against =
+            |ratio: Option<f64>| ratio.map_or(String::new(), |r| format!(" ({r:.2} of the measured time)"));
+        let _ = match p.seconds {
+            Some(seconds) => writeln!(
                 out,
                 "  predicted   {}{} by the shipped network, scaled by {} samples of the task; it ranks {} of them higher",
                 time(seconds),
-                ratio.map_or(String::new(), |r| format!(" ({r:.2} of the measured time)")),
+                against(p.ratio),
                 p.samples,
                 p.better
             ),
-            (None, _) => writeln!(
+            None => writeln!(
                 out,
                 "  predicted   score {:.2} by the shipped network; a time needs samples of the task for its scale",
                 p.score
             ),
         };
+        if let Some(l) = &p.learned {
+            let _ = writeln!(
+                out,
+                "              {}{} by trees that learnt from the {} others",
+                time(l.seconds),
+                against(l.ratio),
+                l.samples
+            );
+        }
     }
     out
 }

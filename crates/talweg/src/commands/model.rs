@@ -173,11 +173,6 @@ impl ModelArguments {
     }
 }
 
-/// Whether an argument names a model's file and not an operator.
-pub fn is_model(text: &str) -> bool {
-    text.ends_with(".onnx") || (!text.contains(':') && Path::new(text).is_file())
-}
-
 /// Threads that compile.
 pub fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())

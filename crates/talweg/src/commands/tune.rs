@@ -16,7 +16,7 @@ use talweg_tuner::{
     TuneOptions, TuneReport, Tuner, switches,
 };
 
-use super::model::{Bindings, is_model, winners};
+use super::model::{Bindings, winners};
 use super::progress::Progress;
 use super::tune_network::{self, Tuned, Tuning};
 use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operator_help, print, process_age};
@@ -160,6 +160,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let networks: String = tuned.iter().map(Tuned::readable).collect();
     print(&(readable(&report, arguments) + &networks))
+}
+
+/// Whether an argument names a model's file and not an operator.
+pub fn is_model(text: &str) -> bool {
+    text.ends_with(".onnx") || (!text.contains(':') && std::path::Path::new(text).is_file())
 }
 
 /// A database or a model that cannot be used is bad input; everything else failed in the work.

@@ -6,7 +6,7 @@
 //! | [`find`] | the task that a user means by a node's name, a number or a task's name |
 //! | [`steps`] | the loops before and after each step |
 //! | [`stores`] | what the features say about the program's stores |
-//! | [`prediction`] | the time that the shipped network expects |
+//! | [`prediction`] | the time that cost models expect |
 //! | [`losers`] | records near the winner, and the knobs they differ in |
 
 pub mod find;
@@ -21,7 +21,7 @@ use talweg_ir::Dag;
 use talweg_schedule::{Schedule, ScheduleError, Trace, analytic};
 use talweg_space::Space;
 use talweg_target::Target;
-use talweg_tuner::records::task_key;
+use talweg_tuner::records::{candidate_of, task_key};
 
 use crate::roofline::{Machine, Roofline};
 pub use losers::{Difference, Loser, Losers};
@@ -74,7 +74,7 @@ pub struct Explanation {
     pub stores: Vec<StoreSummary>,
     /// Measured seconds of the schedule, if it was measured.
     pub measured: Option<f64>,
-    /// What the shipped network expects, if it knows this machine.
+    /// What cost models expect, if a network ships for this machine.
     pub prediction: Option<Prediction>,
     /// Records that came close.
     pub losers: Losers,
@@ -130,13 +130,15 @@ impl Question<'_> {
         let nest = Schedule::replay(self.dag.clone(), &trace)?.lower()?;
         let space = Space::of(self.dag, self.target);
         let samples = losers::samples(&space, &records);
+        let candidate = candidate_of(&space, &text);
+        let subject = prediction::Subject { nest: &nest, candidate: candidate.as_ref(), measured };
         Ok(Explanation {
             origin,
             steps: steps::changes(self.dag, &trace)?,
             roofline: Roofline::of(self.dag, self.machine),
             stores: stores::summaries(&nest, self.target),
             measured,
-            prediction: prediction::predict(&space, &nest, self.target, self.threads, &samples, measured),
+            prediction: prediction::predict(&space, &subject, self.target, self.threads, &samples),
             losers: losers::nearest(&space, &text, measured, &records, self.losers),
         })
     }
