@@ -14,7 +14,7 @@ pub struct Switch {
 }
 
 /// All settings.
-pub const SWITCHES: [Switch; 6] = [
+pub const SWITCHES: [Switch; 7] = [
     Switch {
         name: "fixed-width",
         help: "smooth formulas by the same width from the first step to the last",
@@ -39,6 +39,11 @@ pub const SWITCHES: [Switch; 6] = [
         name: "no-polish",
         help: "measure rounded points as they are, without looking at their neighbours",
         set: |felix| felix.polish = 0,
+    },
+    Switch {
+        name: "no-local",
+        help: "measure what descent finds only, and no variations of the fastest measured",
+        set: |felix| felix.local = 0.0,
     },
     Switch {
         name: "no-descent",

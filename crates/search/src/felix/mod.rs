@@ -3,7 +3,7 @@
 //!
 //! A round takes seeds in every sketch (random ones that score well, and the fastest measured), lets all of them follow
 //! the gradient of their scores at a width that narrows, rounds what they meet to legal candidates, scores these exactly,
-//! and measures the best.
+//! and measures the best, beside variations of the fastest measured so far.
 //!
 //! | module | holds |
 //! |---|---|
@@ -46,6 +46,8 @@ pub struct FelixParams {
     pub steps: usize,
     /// Gradients of one round, about: with many sketches there are fewer steps. With 0 there is no descent.
     pub gradients: usize,
+    /// The share of a round that varies the fastest measured candidates: what the model is wrong about, measuring knows.
+    pub local: f64,
     /// The share of a round that is random.
     pub epsilon: f64,
     /// What a newly covered knob value is worth when a round is chosen, in units of the score range of the pool.
@@ -67,6 +69,7 @@ impl Default for FelixParams {
             measured: 0.5,
             steps: 48,
             gradients: 10_000,
+            local: 0.25,
             epsilon: 0.05,
             diversity: 0.02,
             polish: 3,
@@ -77,6 +80,9 @@ impl Default for FelixParams {
     }
 }
 
+/// Fastest measured candidates that are varied, and variations of each.
+const VARIED: usize = 6;
+const VARIATIONS: usize = 24;
 /// Candidates that are polished.
 const POLISHED: usize = 48;
 /// How far from a measured candidate a seed starts, in logarithms.
@@ -200,6 +206,23 @@ impl Felix {
         (points.concat(), order.into_iter().map(|at| drawn[at].clone()).collect())
     }
 
+    /// Plans the best-scored variations of the fastest measured candidates.
+    fn plan_variations(&mut self, count: usize) {
+        let fastest: Vec<Candidate> =
+            self.rounds.history.best(VARIED).into_iter().map(|s| s.candidate.clone()).collect();
+        let mut varied = Vec::new();
+        for candidate in &fastest {
+            for _ in 0..VARIATIONS {
+                varied.extend(self.rounds.domain.mutate(candidate, &mut self.rounds.rng));
+            }
+        }
+        let mut pool = Pool::new(count);
+        self.offer(&varied, &mut pool);
+        for scored in pool.into_best() {
+            self.rounds.plan(scored.candidate);
+        }
+    }
+
     /// Candidates one step of one knob away from the best.
     fn neighbours(&self, pool: &Pool) -> Vec<Candidate> {
         let mut out = Vec::new();
@@ -273,11 +296,12 @@ impl Planner for Felix {
         }
     }
 
-    /// The best of a descent, then random candidates.
+    /// Variations of the fastest, the best of a descent, then random candidates.
     fn plan(&mut self) {
         let size = self.params.round.max(1);
         if self.scorer.is_trained() {
             let random = (size as f64 * self.params.epsilon).round() as usize;
+            self.plan_variations((size as f64 * self.params.local).round() as usize);
             let met = self.descend();
             let mut pool = Pool::new(size * 4);
             self.offer(&met, &mut pool);
@@ -288,7 +312,8 @@ impl Planner for Felix {
                 }
             }
             let best = pool.into_best();
-            for candidate in diversity::choose(best, size.saturating_sub(random), self.params.diversity) {
+            let rest = size.saturating_sub(random + self.rounds.planned());
+            for candidate in diversity::choose(best, rest, self.params.diversity) {
                 self.rounds.plan(candidate);
             }
         }
