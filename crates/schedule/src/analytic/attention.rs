@@ -116,7 +116,8 @@ pub(super) fn sizes(plan: &Plan, chain: &Chain) -> Vec<Sizes> {
             for times in [1, 2, 4] {
                 let block = (block * times).min(rows + weighted.row - 1) / weighted.row * weighted.row;
                 let found = Sizes { block: block.max(weighted.row), scores, weighted };
-                if !out.contains(&found) && !(shape.batches.is_empty() && found.block >= rows) {
+                let is_serial = shape.batches.is_empty() && found.block >= rows;
+                if !is_serial && !out.contains(&found) {
                     out.push(found);
                 }
             }
