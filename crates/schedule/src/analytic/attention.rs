@@ -119,7 +119,9 @@ pub(super) fn sizes(plan: &Plan, chain: &Chain) -> Vec<Sizes> {
             for times in [1, 2, 4] {
                 let block = (block * times).min(rows + weighted.row - 1) / weighted.row * weighted.row;
                 let found = Sizes { block: block.max(weighted.row), scores, weighted };
-                if !out.contains(&found) && !(shape.batches.is_empty() && found.block >= rows) {
+                // Without a loop around the stages there is nowhere to compute them.
+                let has_loop = !shape.batches.is_empty() || found.block < rows;
+                if has_loop && !out.contains(&found) {
                     out.push(found);
                 }
             }
