@@ -112,7 +112,7 @@ impl Emitter<'_> {
     }
 
     /// An operand of a product at two axes: read as it is where it is a tensor that runs along the last, stored before
-    /// otherwise.
+    /// otherwise. What is computed and then transposed is stored twice, as each is fast in an order of its own.
     fn laid_out(
         &mut self,
         matrices: &Matrices,
@@ -122,15 +122,34 @@ impl Emitter<'_> {
     ) -> Result<Scalar, EmitError> {
         let index = matrices.index(self.shape(value), behind);
         let (axes, ranges) = matrices.with(&behind);
-        let found = self.at(value, index, &ranges)?;
-        let whole = matches!(&found, Scalar::Read(_, at) if at.iter().filter(|e| e.as_int().is_none()).count() == axes.len());
-        if name == "q" && matches!(found, Scalar::Read(..))
-            || whole && contiguous(&found, behind[1].symbol.name())
+        let mut found = self.at(value, index, &ranges)?;
+        let is_read = matches!(found, Scalar::Read(..));
+        let streams = runs_along(&found, behind[1]);
+        if is_read
+            && (name == "q" || streams && contiguous(&found, behind[1].symbol.name()) && whole(&found, &axes))
         {
             return Ok(found);
+        }
+        if !is_read && !streams && runs_along(&found, behind[0]) {
+            let (turned, _) = matrices.with(&[behind[1], behind[0]]);
+            let vars: Vec<Expr> = turned.iter().map(Axis::var).collect();
+            let stage = self.push(&format!("{name}.rows"), turned, None, found);
+            found = Scalar::Read(stage, vars);
         }
         let vars: Vec<Expr> = axes.iter().map(Axis::var).collect();
         let stage = self.push(name, axes, None, found);
         Ok(Scalar::Read(stage, vars))
     }
+}
+
+/// Whether some tensor is read along an axis in its last dimension.
+fn runs_along(value: &Scalar, axis: &Axis) -> bool {
+    let last = |index: &Vec<Expr>| index.last().is_some_and(|e| e.mentions(&axis.symbol));
+    value.reads().iter().any(|(_, index)| last(index))
+}
+
+/// Whether a read tensor has nothing but the elements of these axes, so that they lie side by side.
+fn whole(value: &Scalar, axes: &[Axis]) -> bool {
+    let dimensions = |index: &[Expr]| index.iter().filter(|e| e.as_int().is_none()).count();
+    matches!(value, Scalar::Read(_, index) if dimensions(index) == axes.len())
 }

@@ -76,7 +76,12 @@ fn attention(call: &mut Call) -> Outputs {
     let k = repeat_heads(call, k, heads)?;
     let v = repeat_heads(call, v, heads)?;
     let scale = call.float("scale")?.map_or(1.0 / (depth as f64).sqrt(), f64::from);
-    let q = call.builder.scaled(q, scale)?;
+    // The standard scales both by the root, which matters where products are rounded to half floats.
+    let (q, k) = if element == ElementType::F32 || scale < 0.0 {
+        (call.builder.scaled(q, scale)?, k)
+    } else {
+        (call.builder.scaled(q, scale.sqrt())?, call.builder.scaled(k, scale.sqrt())?)
+    };
     let k = call.builder.transpose(k, vec![0, 1, 3, 2])?;
     let raw = call.builder.matmul(q, k)?;
     let softcap = f64::from(call.float_or("softcap", 0.0)?);

@@ -34,7 +34,8 @@ pub(super) struct Chain {
     root: String,
 }
 
-/// The stages, when the DAG is an attention: a product, a softmax of its rows, and a product with the result.
+/// The stages, when the DAG is an attention: a product, a softmax of its rows, and a product with the result; and when it
+/// has loops to compute them in.
 pub(super) fn find(plan: &Plan) -> Option<Chain> {
     let contraction = |stage: &String| plan.kind(stage) == Kind::Contraction;
     let reduces = |stage: &String| plan.compute(stage).reduction.is_some();
@@ -51,7 +52,8 @@ pub(super) fn find(plan: &Plan) -> Option<Chain> {
         let [reader] = plan.readers(&sum).try_into().ok()?;
         let inverse = (reader != root).then_some(reader);
         let own = scores == scaled || plan.epilogue(&scores).as_ref() == Some(&scaled);
-        own.then_some(Chain { scores, scaled, max, exp, sum, inverse, weighted, root })
+        let chain = Chain { scores, scaled, max, exp, sum, inverse, weighted, root };
+        (own && !sizes(plan, &chain).is_empty()).then_some(chain)
     })
 }
 
@@ -102,6 +104,7 @@ pub(super) fn sizes(plan: &Plan, chain: &Chain) -> Vec<Sizes> {
     let block = block_of(plan, &shape, best.row);
     let extents = (1, block.min(rows), shape.keys);
     let best_scores = contraction::best_tile(plan, extents, lanes, shape.depth, side_by_side);
+    let best_scores = dividing(best_scores, block.min(rows));
     let tiles = |best: Tile, columns: i64, most_rows: i64| -> Vec<Tile> {
         let most = (columns + lanes - 1) / lanes;
         let of = |vectors: i64| {
@@ -116,14 +119,22 @@ pub(super) fn sizes(plan: &Plan, chain: &Chain) -> Vec<Sizes> {
             for times in [1, 2, 4] {
                 let block = (block * times).min(rows + weighted.row - 1) / weighted.row * weighted.row;
                 let found = Sizes { block: block.max(weighted.row), scores, weighted };
-                let is_serial = shape.batches.is_empty() && found.block >= rows;
-                if !is_serial && !out.contains(&found) {
+                // Without a loop around the stages there is nowhere to compute them.
+                let has_loop = !shape.batches.is_empty() || found.block < rows;
+                if has_loop && !out.contains(&found) {
                     out.push(found);
                 }
             }
         }
     }
     out
+}
+
+/// A tile of nearly as many rows that fills a block without a tail, when there is one.
+fn dividing(tile: Tile, block: i64) -> Tile {
+    let fewest = (tile.row * 3 / 4).max(1);
+    let row = (fewest..=tile.row).rev().find(|row| block % row == 0);
+    Tile { row: row.unwrap_or(tile.row), ..tile }
 }
 
 /// Schedules all stages.
@@ -258,22 +269,36 @@ fn lay_out(plan: &mut Plan, root: &str, stage: &str, product: &str, head: Option
     let at = if streamed { head } else { Some(block) };
     match at {
         Some(at) if plan.compute_at(stage, root, at) => {
-            let axes = plan.axes(stage);
-            let lanes = plan.lanes(stage);
-            if let [batches @ .., (outer, _), (last, extent)] = axes.as_slice() {
-                let parts = plan.split(stage, last, *extent, &[lanes]);
-                // Neighbours along the other axis lie in the same cache lines when this one transposes.
-                let mut order: Vec<String> = batches.iter().map(|(name, _)| name.clone()).collect();
-                order.extend(parts[..parts.len() - 1].iter().cloned());
-                order.push(outer.clone());
-                order.extend(parts.last().cloned());
-                plan.reorder(stage, &order);
-                if let Some(vector) = parts.last() {
-                    plan.vectorize(stage, vector);
+            copy(plan, stage);
+            for source in plan.producers(stage) {
+                if !plan.is_scheduled(&source) && plan.compute_at(&source, root, at) {
+                    copy(plan, &source);
                 }
             }
-            plan.mark(stage);
         }
         _ => elementwise::schedule(plan, stage),
+    }
+}
+
+/// The loops of a stage that only lays something out.
+fn copy(plan: &mut Plan, stage: &str) {
+    plan.mark(stage);
+    let axes = plan.axes(stage);
+    let lanes = plan.lanes(stage);
+    let [batches @ .., (outer, _), (last, extent)] = axes.as_slice() else { return };
+    let symbol = plan.compute(stage).axes.last().map(|a| a.symbol.clone());
+    let along = |index: &[talweg_expr::Expr]| {
+        symbol.as_ref().is_some_and(|s| index.last().is_some_and(|e| e.mentions(s)))
+    };
+    let transposes = !plan.compute(stage).body.reads().iter().any(|(_, index)| along(index));
+    let parts = plan.split(stage, last, *extent, &[lanes]);
+    if let ([blocks, vector], true) = (parts.as_slice(), transposes) {
+        // Neighbours along the other axis lie in the same cache lines.
+        let mut order: Vec<String> = batches.iter().map(|(name, _)| name.clone()).collect();
+        order.extend([blocks.clone(), outer.clone(), vector.clone()]);
+        plan.reorder(stage, &order);
+    }
+    if let Some(vector) = parts.last() {
+        plan.vectorize(stage, vector);
     }
 }

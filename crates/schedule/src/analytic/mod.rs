@@ -29,16 +29,13 @@ use plan::{Kind, Plan};
 /// A decent schedule for any DAG.
 pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
     let mut plan = Plan::new(dag.clone(), target);
-    match winograd::find(&plan) {
-        Some(chain) => winograd::schedule(&mut plan, &chain),
-        None => {
-            fold::inline_stages(&mut plan);
-            if let Some(chain) = attention::find(&plan)
-                && let Some(sizes) = attention::sizes(&plan, &chain).first()
-            {
-                attention::schedule(&mut plan, &chain, *sizes);
-            }
-        }
+    if let Some(chain) = winograd::find(&plan) {
+        winograd::schedule(&mut plan, &chain);
+    } else if let Some(chain) = attention::find(&plan) {
+        let sizes = attention::sizes(&plan, &chain)[0];
+        attention::schedule(&mut plan, &chain, sizes);
+    } else {
+        fold::inline_stages(&mut plan);
     }
     // Readers first, so that producers can be computed inside their loops.
     for stage in plan.stages_from_outputs() {
@@ -80,11 +77,9 @@ pub fn beginnings(dag: &Dag, target: &Target) -> Vec<Decided> {
         winograd::schedule_transforms(&mut plan, &chain);
         return vec![Decided::by(plan)];
     }
-    fold::inline_stages(&mut plan);
     let Some(chain) = attention::find(&plan) else { return Vec::new() };
     let sized = |sizes| {
         let mut plan = Plan::new(dag.clone(), target);
-        fold::inline_stages(&mut plan);
         attention::schedule(&mut plan, &chain, sizes);
         Decided::by(plan)
     };

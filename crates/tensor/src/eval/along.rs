@@ -135,17 +135,20 @@ pub(super) fn cum_sum(call: &Call, axis: usize, exclusive: bool, reverse: bool) 
     })
 }
 
+/// The standard defines softmax by other operators; half floats are rounded after each of them.
 pub(super) fn softmax(call: &Call, axis: usize, log: bool) -> Result<Tensor, OpError> {
     let x = call.get(0)?;
     let lines = Lines::new(x.shape(), axis);
+    let stepwise = x.element().bytes() == 2 && !log;
     dispatch_float!(x.element(), T => {
         let mut values = vec![<T as Number>::ZERO; x.len()];
         let mut powers: Vec<f64> = Vec::with_capacity(lines.extent);
         lines.for_each(&x.values::<T>(), |number, line| {
             let largest = line.iter().map(|v| Element::to_f64(*v)).fold(f64::NEG_INFINITY, f64::max);
             powers.clear();
-            powers.extend(line.iter().map(|v| (Element::to_f64(*v) - largest).exp()));
-            let sum: f64 = powers.iter().sum();
+            let rounded = |v: f64| if stepwise { Element::to_f64(<T as Element>::from_f64(v)) } else { v };
+            powers.extend(line.iter().map(|v| rounded(rounded(Element::to_f64(*v) - largest).exp())));
+            let sum = rounded(powers.iter().sum());
             for (i, power) in powers.iter().enumerate() {
                 let value = if log { Element::to_f64(line[i]) - largest - sum.ln() } else { power / sum };
                 values[lines.offset(number, i, lines.extent)] = <T as Element>::from_f64(value);
