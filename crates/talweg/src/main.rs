@@ -38,6 +38,8 @@ enum Command {
     Space(commands::space::Arguments),
     /// Look into the tuning database, exchange and prune it.
     Db(commands::db::Arguments),
+    /// Write one self-contained page about tuning runs: curves, tasks, predictions, knobs, roofline, errors.
+    Report(commands::report::Arguments),
     /// Measure programs of many operators, train the shipped cost model on them, judge it.
     Dataset(commands::dataset::Arguments),
     /// Serve a measuring process; started by talweg itself.
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Space(arguments) => commands::space::run(&arguments),
         Command::Db(arguments) => commands::db::run(&arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
         Command::Dataset(arguments) => commands::dataset::run(&arguments),
         Command::Worker => talweg_measure::worker_main(),
     };

@@ -28,6 +28,8 @@ pub struct Arguments {
 enum Verb {
     /// One line for each task, machine and number of threads.
     Ls,
+    /// One line for each tuning run that has measured something; `talweg report --run` takes its number.
+    Runs,
     /// Counts, failures by cause, and the size of the file.
     Stats,
     /// The stored winner of an operator on this machine: its times and its schedule.
@@ -70,12 +72,14 @@ enum Verb {
     },
 }
 
-fn refused(error: DbError) -> Failure {
+/// A failure of the database: bad input where another file or number would mend it.
+pub fn refused(error: DbError) -> Failure {
     match error {
         DbError::CannotOpen { .. }
         | DbError::NotADatabase { .. }
         | DbError::Newer { .. }
         | DbError::BadLine { .. }
+        | DbError::NoSuchRun { .. }
         | DbError::ReadOnly { .. } => Failure::input(error),
         _ => Failure::work(error),
     }
@@ -87,6 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let created = || Database::open(&arguments.db).map_err(refused);
     match &arguments.verb {
         Verb::Ls => list(&existing()?),
+        Verb::Runs => runs(&existing()?),
         Verb::Stats => stats(&existing()?),
         Verb::Best { spec, threads } => best(&arguments.db, spec, *threads),
         Verb::Export { file } => export(&existing()?, file.as_ref()),
@@ -101,11 +106,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             print(&added(done.records, done.duplicates, done.bests))
         }
         Verb::Prune { keep, older_than, failures, dry_run } => {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            let now = now.map_or(0, |d| d.as_secs());
             let options = PruneOptions {
                 keep_best_n: *keep,
-                older_than: older_than.map(|days| now.saturating_sub(days.saturating_mul(86_400))),
+                older_than: older_than.map(|days| now().saturating_sub(days.saturating_mul(86_400))),
                 failures: *failures,
                 dry_run: *dry_run,
             };
@@ -156,6 +159,32 @@ fn list(db: &Database) -> Result<(), Failure> {
         );
     }
     print(&out)
+}
+
+fn runs(db: &Database) -> Result<(), Failure> {
+    let mut out = String::new();
+    for stats in db.run_stats().map_err(refused)? {
+        let run = db.run(stats.run).map_err(refused)?;
+        out += &format!(
+            "{:>4}  {} s ago  {}  {} tasks, {} records, {} failed in {} s  threads {}  {}\n",
+            run.id.get(),
+            now().saturating_sub(run.started),
+            run.info.strategy,
+            stats.tasks,
+            stats.records,
+            stats.failed,
+            stats.last.saturating_sub(run.started),
+            stats.threads,
+            run.info.command
+        );
+    }
+    print(&out)
+}
+
+/// Unix seconds.
+pub fn now() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |d| d.as_secs())
 }
 
 fn stats(db: &Database) -> Result<(), Failure> {
