@@ -32,7 +32,7 @@ function drawLatency(report) {
   drawScaleSwitch();
   const isShown = (line) => !state.hidden.has(line.key);
   put("latency-legend", [...runs, ...levels].map((line) => legendEntry(line, isShown(line))));
-  const counted = view.together ? " Each task counts as often as it runs." : " Dots are single candidates.";
+  const counted = view.together ? " Each task counts as often as it runs." : " Dots are single candidates; the slowest are outside of the picture.";
   byId("latency-note").textContent = !view.title ? "" : `${view.title}: the fastest program found until each moment, by strategy.${counted}`;
   const host = byId("latency");
   const seen = runs.filter(isShown);
@@ -45,7 +45,9 @@ function drawLatency(report) {
   const end = report.live && !report.live.ended ? Math.max(longest, report.live.elapsed) : longest;
   const values = [...seen.flatMap((run) => run.points.map((p) => p[1])), ...levels.filter(isShown).map((l) => l.us)];
   if (!values.length) values.push(...runs.flatMap((run) => run.points.map((p) => p[1])));
-  const [low, high] = extent(values);
+  const single = view.together ? [] : report.samples.filter((s) => s[0] === view.tasks[0] && seen.some((run) => run.at === s[1]));
+  const [low, most] = extent(values);
+  const high = Math.max(most, Math.min(3 * most, quantile(single.map((s) => s[3]), 0.8)));
   const range = state.scale === "log" ? logRange([low, high], Math.max(1.06, (high / low) ** 0.06)) : [0, high * 1.06];
   const unit = high >= 1e6 ? ["s", 1e6] : high >= 1e4 ? ["ms", 1e3] : ["µs", 1];
   const start = Math.min(...runs.map((run) => run.points[0][0]));
@@ -56,11 +58,9 @@ function drawLatency(report) {
     y: { kind: state.scale, low: range[0], high: range[1], name: `latency (${unit[0]})`, text: (us) => tickText(us / unit[1]) },
   });
   const { sx, sy, plot, over } = chart;
-  if (!view.together) {
-    for (const run of seen) {
-      const own = report.samples.filter((s) => s[0] === view.tasks[0] && s[1] === run.at && s[3] <= range[1]);
-      plot.append(svg("path", { class: "dots", d: dots(own.map((s) => [sx.at(s[2]), sy.at(Math.max(s[3], range[0]))])), stroke: run.colour, "stroke-width": 3.6, opacity: 0.28 }));
-    }
+  for (const run of seen) {
+    const own = single.filter((s) => s[1] === run.at && s[3] <= range[1]);
+    if (own.length) plot.append(svg("path", { class: "dots", d: dots(own.map((s) => [sx.at(s[2]), sy.at(s[3])])), stroke: run.colour, "stroke-width": own.length > 800 ? 3.2 : 4.4, opacity: 0.3 }));
   }
   const taken = [];
   for (const level of levels.filter(isShown)) {
@@ -96,6 +96,12 @@ function drawLatency(report) {
     },
     () => cross.replaceChildren(),
   );
+}
+
+/** The value that a share of the numbers does not exceed; 0 if there are none. */
+function quantile(values, share) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(share * (sorted.length - 1))] ?? 0;
 }
 
 const tickText = (x) => (x >= 1000 ? count(Math.round(x)) : String(Number(x.toPrecision(4))));
