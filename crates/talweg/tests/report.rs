@@ -88,9 +88,9 @@ fn what_cannot_be_reported_is_refused_and_nothing_is_written() {
 fn ask(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "{request}\r\nHost: {address}\r\n\r\n").unwrap();
-    let mut answer = [0; 400];
-    let count = stream.read(&mut answer).unwrap();
-    String::from_utf8_lossy(&answer[..count]).into_owned()
+    let mut answer = Vec::new();
+    stream.take(900).read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 #[test]

@@ -43,11 +43,11 @@ fn refuse(stream: &mut TcpStream, Refusal(status, text): Refusal) -> io::Result<
     };
     let allow = if status == 405 { "Allow: GET\r\n" } else { "" };
     let length = text.len() + 1;
-    write!(
-        stream,
+    let answer = format!(
         "HTTP/1.1 {status} {name}\r\n{allow}{SAFE}Content-Type: text/plain; charset=utf-8\r\n\
          Content-Length: {length}\r\nConnection: close\r\n\r\n{text}\n"
-    )
+    );
+    stream.write_all(answer.as_bytes())
 }
 
 fn send_page(stream: &mut TcpStream, news: &Sender<Message>) -> io::Result<()> {
@@ -57,12 +57,12 @@ fn send_page(stream: &mut TcpStream, news: &Sender<Message>) -> io::Result<()> {
         return refuse(stream, ended);
     }
     let Ok(page) = page.recv() else { return refuse(stream, ended) };
-    write!(
-        stream,
+    let head = format!(
         "HTTP/1.1 200 OK\r\n{SAFE}Content-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
         page.len()
-    )?;
+    );
+    stream.write_all(head.as_bytes())?;
     stream.write_all(page.as_bytes())
 }
 
@@ -71,10 +71,10 @@ fn send_events(stream: &mut TcpStream, news: &Sender<Message>) -> io::Result<()>
     if news.send(Message::Reader(reader)).is_err() {
         return refuse(stream, Refusal(503, "the run has ended"));
     }
-    write!(
-        stream,
+    let head = format!(
         "HTTP/1.1 200 OK\r\n{SAFE}Content-Type: text/event-stream\r\nConnection: close\r\n\r\nretry: 1000\n\n"
-    )?;
+    );
+    stream.write_all(head.as_bytes())?;
     for event in events {
         stream.write_all(event.as_bytes())?;
     }
