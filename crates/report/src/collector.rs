@@ -3,20 +3,16 @@
 use std::collections::BTreeMap;
 
 use talweg_db::{TargetKey, TaskKey};
-use talweg_ir::Dag;
 
 use crate::accuracy::{accuracy, line, together};
+use crate::describe::{cut, described, machine};
 use crate::importance::{Row, importance};
 use crate::knobs::{candidate, knobs};
-use crate::report::{
-    Curve, ErrorGroup, Importance, Live, Machine, Peer, Report, Roofs, Run, Sample, Task, Update,
-};
+use crate::report::{Curve, ErrorGroup, Importance, Live, Peer, Report, Roofs, Run, Sample, Task, Update};
 use crate::thinning::{MOST_POINTS, MOST_SAMPLES, keep, moment, short};
 
 /// Importance is computed anew when a task has so many more samples, as a share of those it had.
 const MUCH_MORE: f64 = 1.5;
-/// The longest trace and error text that a page holds, in bytes.
-const MOST_TEXT: usize = 4000;
 
 /// What is known about a run when it begins.
 #[derive(Debug, Clone, Default)]
@@ -170,7 +166,11 @@ impl Collector {
             Some(at) => *at,
             None => {
                 self.by_key.insert(facts.key.clone(), self.tasks.len());
-                self.tasks.push(TaskState { fastest: f64::INFINITY, ..described(&facts.key) });
+                self.tasks.push(TaskState {
+                    fastest: f64::INFINITY,
+                    out: described(&facts.key),
+                    ..TaskState::default()
+                });
                 self.tasks.len() - 1
             }
         };
@@ -487,63 +487,4 @@ fn expected_us(kept: &Kept, score: f64) -> f64 {
 fn scores_are_speeds(run: &Run) -> bool {
     let model = run.environment.iter().find(|(name, _)| name == "model");
     run.strategy == "ansor" && model.is_none_or(|(_, model)| model == "trees")
-}
-
-/// A task as far as its text tells.
-fn described(key: &TaskKey) -> TaskState {
-    let mut out = Task { weight: 1.0, ..Task::default() };
-    if let Ok(dag) = Dag::parse(&key.text) {
-        let outside = dag.tensors.iter().filter(|t| t.output || t.compute().is_none());
-        let shapes = outside.map(|t| {
-            let extents = t.const_shape().unwrap_or_default();
-            let extents: Vec<String> = extents.iter().map(i64::to_string).collect();
-            format!("{}[{}]", t.name, extents.join(","))
-        });
-        out.shapes = shapes.collect::<Vec<_>>().join(" ");
-        (out.flops, out.bytes) = (dag.arithmetic(), dag.moved_bytes());
-        out.name = dag.name;
-    } else {
-        out.name = key.text.lines().next().unwrap_or_default().chars().take(80).collect();
-    }
-    TaskState { out, ..TaskState::default() }
-}
-
-/// The machine of a fingerprint: `arch;isa;cpu;cores=N;l1d=N;...`.
-fn machine(target: &TargetKey) -> Machine {
-    let parts: Vec<&str> = target.text.split(';').collect();
-    let [arch, isa, cpu, facts @ ..] = parts.as_slice() else {
-        return Machine { fingerprint: target.text.to_string(), ..Machine::default() };
-    };
-    let fact = |fact: &&str| {
-        let (name, value) = fact.split_once('=')?;
-        let bytes = value.parse::<u64>().ok().filter(|_| name.starts_with('l'));
-        let value = match bytes {
-            Some(0) => "none".to_string(),
-            Some(bytes) if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
-            Some(bytes) => format!("{} KiB", bytes >> 10),
-            None => value.to_string(),
-        };
-        let name = match name {
-            "l1d" => "L1",
-            "l2" => "L2",
-            "l3" => "L3",
-            other => other,
-        };
-        Some((name.to_string(), value))
-    };
-    Machine {
-        cpu: cpu.to_string(),
-        isa: format!("{arch}, {isa}"),
-        facts: facts.iter().filter_map(fact).collect(),
-        fingerprint: target.text.to_string(),
-    }
-}
-
-/// A text, cut where it is too long for a page.
-fn cut(text: &str) -> String {
-    if text.len() <= MOST_TEXT {
-        return text.to_string();
-    }
-    let end = (0..=MOST_TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    format!("{}\n... ({} more bytes)", &text[..end], text.len() - end)
 }

@@ -9,6 +9,7 @@
 //! | [`collector`] | from what is measured to a report |
 //! | [`stored`] | runs of a database as a report |
 //! | [`knobs`] | the numbers of a trace as named knobs |
+//! | `describe` | tasks and machines as far as their texts tell |
 //! | [`importance`] | how much each knob explains of the measured time |
 //! | [`accuracy`] | how well a cost model ranks what is measured after it |
 //! | [`thinning`] | fewer samples, and shorter numbers |
@@ -19,6 +20,7 @@
 
 pub mod accuracy;
 pub mod collector;
+mod describe;
 pub mod error;
 pub mod importance;
 pub mod knobs;
