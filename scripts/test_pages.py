@@ -131,7 +131,7 @@ def test_dashboard(browser, talweg, pictures):
         page.call("Page.bringToFront")
         look(page, "dashboard", pictures)
         drawn = points(page, "#latency path.curve")
-        page.until("document.querySelector('#live').innerText.startsWith('finished')", 40)
+        page.until("document.querySelector('#live').innerText.startsWith('finished')", 70)
         check(page.evaluate("document.querySelector('#live').innerText").startswith("finished: "), "the page says that the run is over")
         check(min(points(page, "#latency path.curve")) >= min(drawn), "the curve has grown")
         out = tuning.stdout.read()

@@ -391,7 +391,14 @@ impl Collector {
         }
     }
 
+    /// The models of the latest run, or what it has tuned.
     fn title(&self) -> String {
+        let words = self.runs.last().map_or("", |run| run.command.as_str()).split_whitespace();
+        let models = words.filter_map(|word| word.strip_suffix(".onnx")?.rsplit('/').next());
+        let models: Vec<&str> = models.filter(|name| !name.is_empty()).collect();
+        if !models.is_empty() && self.tasks.len() > 1 {
+            return models.join(", ");
+        }
         match self.tasks.as_slice() {
             [] => "nothing tuned yet".into(),
             [one] => one.out.name.clone(),

@@ -5,7 +5,7 @@ mod common;
 use common::{begin, crown, record, search, target, task};
 use talweg_db::{Database, NewRecord, TargetKey};
 use talweg_report::report::Report;
-use talweg_report::{ReportError, Selection, page, peers};
+use talweg_report::{ReportError, RunFacts, Selection, page, peers};
 
 fn report(db: &Database, runs: &[i64]) -> Report {
     Selection::of(db, runs).unwrap().collect(db, 1_000).unwrap().report()
@@ -57,6 +57,16 @@ fn a_run_becomes_curves_samples_knobs_and_errors() {
     assert_eq!(counts, [("timeout", 4), ("crash", 3)]);
     assert!(report.errors[0].text.contains("</script> & more"));
     assert_eq!(report.errors.iter().flat_map(|e| &e.tasks).map(|t| t.1).sum::<usize>(), 7);
+}
+
+#[test]
+fn a_network_gives_its_name() {
+    let mut db = Database::open_in_memory().unwrap();
+    search(&mut db, "ansor", &[task(64), task(128)], 10, 1);
+    let mut collector = Selection::of(&db, &[]).unwrap().collect(&db, 1_000).unwrap();
+    let facts = RunFacts { command: "tune nets/a.onnx b.onnx --budget 5m".into(), ..RunFacts::default() };
+    collector.add_run(facts);
+    assert_eq!(collector.report().title, "a, b");
 }
 
 #[test]
