@@ -71,6 +71,9 @@ pub struct TuneOptions {
     pub patience: usize,
     /// How many candidates near the default schedule the first batch begins with; random and grid search do without.
     pub seeds: usize,
+    /// Whether a search must find everything by itself: without candidates near the default schedule, and without
+    /// counting that as found. For comparisons of searches.
+    pub from_nothing: bool,
     /// The run ends when all tasks together are expected to gain less than this share of their time: see
     /// [`Forecast`](talweg_search::forecast::Forecast). Zero: it never ends for that.
     pub least_gain: f64,
@@ -111,6 +114,7 @@ impl TuneOptions {
             failures: 32,
             patience: 20,
             seeds: 3,
+            from_nothing: false,
             least_gain: 0.0,
             reserve: Duration::ZERO,
             cold_weights: false,

@@ -1,25 +1,32 @@
 //! One file a verb of the command line.
 
+mod advice;
 mod against;
 pub mod bench;
 mod bench_search;
 pub mod check;
+pub mod colour;
 pub mod compile;
-mod dashboard;
+pub mod completions;
+pub mod config;
+pub mod dashboard;
 pub mod dataset;
 pub mod db;
 pub mod doctor;
+pub mod explain;
 mod interrupt;
-mod model;
+pub mod man;
+pub mod model;
 pub mod op;
 mod operator_help;
 pub mod profile;
-mod progress;
+pub mod progress;
 pub mod report;
 pub mod run;
+pub mod settings;
 pub mod space;
 pub mod tune;
-mod tune_network;
+pub mod tune_network;
 pub mod verify;
 
 use std::fmt;
@@ -33,13 +40,15 @@ use talweg_ir::Dag;
 /// Where tuning stores what it measured, unless told otherwise: in the current directory.
 pub const DEFAULT_DB: &str = "talweg.db";
 
-/// Why a command failed, and with which exit code: 2 for bad input, 1 for everything else.
+/// Why a command failed, and with which exit code: 2 for bad input, 3 for wrong results, 1 for everything else.
 #[derive(Debug)]
 pub enum Failure {
     /// The user must change the input.
     Input(String),
     /// Something went wrong while working on good input.
     Work(String),
+    /// Everything worked, and the results are not those of the reference.
+    Differs(String),
 }
 
 impl Failure {
@@ -58,6 +67,7 @@ impl Failure {
         match self {
             Failure::Input(_) => 2,
             Failure::Work(_) => 1,
+            Failure::Differs(_) => 3,
         }
     }
 }
@@ -65,7 +75,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Input(text) | Failure::Work(text) => f.write_str(text),
+            Failure::Input(text) | Failure::Work(text) | Failure::Differs(text) => f.write_str(text),
         }
     }
 }

@@ -5,14 +5,21 @@ use std::path::PathBuf;
 use clap::Args;
 use talweg_db::Database;
 use talweg_report::{ReportError, Roofs, Selection, page, peers};
-use talweg_target::{Target, measure_bandwidth, measure_peak};
+use talweg_target::Target;
 
 use super::db::{now, refused};
 use super::{DEFAULT_DB, Failure, print, write_file};
+use crate::roofline::Machine;
 
 /// Arguments of `talweg report`.
 #[derive(Args)]
-#[command(after_help = "Example: talweg report --run 3 -o report.html (`talweg db runs` lists the runs)")]
+#[command(after_help = "\
+Examples:
+  talweg report
+  talweg report --run 3 --run 4 -o compared.html
+  talweg report --peers peers.json --json
+
+`talweg db runs` lists the runs.")]
 pub struct Arguments {
     /// The database.
     #[arg(long, default_value = DEFAULT_DB, value_name = "FILE")]
@@ -77,10 +84,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// What this machine can do at most, measured now.
 pub fn roofs(threads: usize) -> Roofs {
-    let levels = measure_bandwidth();
+    let machine = Machine::measure(threads);
     Roofs {
-        peak_gflops: measure_peak(threads),
-        levels: levels.into_iter().map(|l| (l.level.to_string(), l.read_gbs)).collect(),
+        peak_gflops: machine.peak / 1e9,
+        levels: machine.levels.into_iter().map(|l| (l.level.to_string(), l.read_gbs)).collect(),
         source: "were measured on this machine when the page was made; bandwidths are those of one thread"
             .into(),
     }
