@@ -72,6 +72,8 @@ function middle(values) {
 function scatterReason(report, view) {
   if (report.live && !report.live.ended) return "A cost model predicts once it has learnt from the first batches.";
   const names = [...new Set(view.runs.map((run) => report.runs[run].strategy))].join(", ");
+  const isHidden = (run) => state.hidden.has(`run ${report.runs[run].id} ${run}`);
+  if (view.runs.some(isHidden)) return "Runs that are hidden in the legend above are left out here, too.";
   if (!view.runs.length) return "Nothing has been measured yet.";
   return `The search by ${names} has stored no predictions: it has no cost model, or ended before the model had learnt enough.`;
 }
