@@ -18,4 +18,5 @@ run cargo fmt --all --check
 run cargo clippy --workspace --all-targets --locked -- -D warnings
 run cargo test --workspace --locked
 run scripts/check_networks.py --talweg target/debug/talweg
+run scripts/test_pages.sh target/debug/talweg
 echo "all checks passed"

@@ -147,7 +147,7 @@ impl DbError {
             DbError::Io { .. } => "check the disk and the other end, then run again",
             DbError::InvalidValue { .. } => "store a measurement that gives no usable number as a failure",
             DbError::NoSuchRecord { .. } => "look the record up again, it may have been pruned",
-            DbError::NoSuchRun { .. } => "begin a run in this database first",
+            DbError::NoSuchRun { .. } => "`talweg db runs` lists the runs of a database",
             DbError::NotAWinner { .. } => "only a good record compared with the reference can be a winner",
             DbError::Sqlite { .. } => "this is unexpected: please report it",
         }

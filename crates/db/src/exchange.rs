@@ -1,6 +1,6 @@
 //! Export and import as JSON lines, and merging databases.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Write};
 use std::path::Path;
 
@@ -10,9 +10,10 @@ use crate::database::{BestOutcome, Database, Replace, now, put_best, put_run, wr
 use crate::digest::hex;
 use crate::error::{At, DbError};
 use crate::insert::Inserter;
-use crate::record::{NewBest, NewRecord, Record, RecordId, Run, RunId, RunInfo};
+use crate::record::{NewBest, NewRecord, Record, RecordId, Run, RunId, RunInfo, RunTask};
 use crate::rows::{self, Keys, SELECT_RECORD, SELECT_RUN};
-use crate::wire::{BestLine, FORMAT, FormatLine, Line, RecordLine, RunLine};
+use crate::run_tasks::{put_task, tasks_of};
+use crate::wire::{BestLine, FORMAT, FormatLine, Line, RecordLine, RunLine, RunTaskLine};
 
 /// What an export wrote.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,6 +60,7 @@ impl Database {
                     done.runs += 1;
                     Line::Run(RunLine::of(run))
                 }
+                Item::RunTask { task, run } => Line::RunTask(RunTaskLine::of(task, run.to_string())),
                 Item::Record { record, run } => {
                     done.records += 1;
                     Line::Record(RecordLine::of(*record, run.to_string()))
@@ -137,6 +139,7 @@ impl Database {
         let mut importer = Importer::new(&tx, path);
         other.walk(|item| match item {
             Item::Run(run) => importer.run(&run.uid, &run.info, run.started),
+            Item::RunTask { task, run } => importer.run_task(run, &task),
             Item::Record { record, run } => {
                 let run = importer.run_id(run)?;
                 importer.record(&record.into_new(run))
@@ -154,8 +157,12 @@ impl Database {
         let snapshot = self.conn.unchecked_transaction().at(path)?;
         let mut uids = HashMap::new();
         for run in rows::collect(&snapshot, path, &format!("{SELECT_RUN} ORDER BY id"), [], rows::run)? {
-            uids.insert(run.id, run.uid.clone());
+            let (id, uid) = (run.id, run.uid.clone());
             visit(Item::Run(run))?;
+            for task in tasks_of(&snapshot, path, id)? {
+                visit(Item::RunTask { task, run: &uid })?;
+            }
+            uids.insert(id, uid);
         }
         let mut keys = Keys::new();
         let mut query = snapshot.prepare(&format!("{SELECT_RECORD} ORDER BY r.id")).at(path)?;
@@ -190,6 +197,7 @@ impl Database {
 /// What [`Database::walk`] visits.
 enum Item<'w> {
     Run(Run),
+    RunTask { task: RunTask, run: &'w str },
     Record { record: Box<Record>, run: &'w str },
     Best(BestItem),
 }
@@ -208,13 +216,22 @@ struct Importer<'c> {
     path: &'c Path,
     inserter: Inserter<'c>,
     runs: HashMap<String, RunId>,
+    /// Runs that this import brought: the tasks of the others are known.
+    fresh: HashSet<RunId>,
     done: Imported,
 }
 
 impl<'c> Importer<'c> {
     fn new(conn: &'c Connection, path: &'c Path) -> Importer<'c> {
         let inserter = Inserter::new(conn, path, now());
-        Importer { conn, path, inserter, runs: HashMap::new(), done: Imported::default() }
+        Importer {
+            conn,
+            path,
+            inserter,
+            runs: HashMap::new(),
+            fresh: HashSet::new(),
+            done: Imported::default(),
+        }
     }
 
     fn line(&mut self, line: Line) -> Result<(), DbError> {
@@ -223,6 +240,10 @@ impl<'c> Importer<'c> {
             Line::Run(line) => {
                 let (uid, started) = (line.uid.clone(), line.started);
                 self.run(&uid, &line.info(), started)
+            }
+            Line::RunTask(line) => {
+                let run = line.run.clone();
+                self.run_task(&run, &line.task())
             }
             Line::Record(line) => {
                 let run = self.run_id(&line.run)?;
@@ -250,6 +271,7 @@ impl<'c> Importer<'c> {
         let id = put_run(self.conn, self.path, uid, info, started)?;
         if known.is_none() {
             self.done.runs += 1;
+            self.fresh.insert(id);
         }
         self.runs.insert(uid.to_string(), id);
         Ok(())
@@ -264,6 +286,14 @@ impl<'c> Importer<'c> {
         })?;
         self.runs.insert(uid.to_string(), id);
         Ok(id)
+    }
+
+    fn run_task(&mut self, uid: &str, task: &RunTask) -> Result<(), DbError> {
+        let run = self.run_id(uid)?;
+        if !self.fresh.contains(&run) {
+            return Ok(());
+        }
+        put_task(&mut self.inserter, self.conn, self.path, run, task)
     }
 
     fn find_run(&self, uid: &str) -> Result<Option<RunId>, DbError> {

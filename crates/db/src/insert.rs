@@ -67,9 +67,9 @@ impl<'c> Inserter<'c> {
             .prepare_cached(
                 "INSERT INTO record (digest, task, target, threads, trace, run, strategy, seed, recorded,
                      compile_seconds, probe, predicted, verification, seconds, samples, inner, rejected, disturbed,
-                     stop, cause, failure)
+                     stop, cause, failure, elapsed)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-                     ?21)",
+                     ?21, ?22)",
             )
             .and_then(|mut insert| {
                 insert.execute(params![
@@ -94,6 +94,7 @@ impl<'c> Inserter<'c> {
                     samples.map(|samples| &samples.stop),
                     failure.map(|failure| &failure.cause),
                     failure_text,
+                    record.elapsed,
                 ])
             })
             .at(self.path)?;
@@ -124,8 +125,11 @@ impl<'c> Inserter<'c> {
         if record.when.is_some_and(|when| i64::try_from(when).is_err()) {
             return refuse("time of measurement is out of range".into());
         }
-        let at_least_zero =
-            [("verification error", record.verification), ("compile time", Some(record.compile_seconds))];
+        let at_least_zero = [
+            ("verification error", record.verification),
+            ("compile time", Some(record.compile_seconds)),
+            ("time since the start of its run", record.elapsed),
+        ];
         if let Some((name, Some(bad))) =
             at_least_zero.into_iter().find(|(_, x)| x.is_some_and(|x| !(x.is_finite() && x >= 0.0)))
         {
@@ -138,7 +142,8 @@ impl<'c> Inserter<'c> {
         Ok(typical)
     }
 
-    /// The content hash: everything but local ids and the verification, which may come later.
+    /// The content hash: everything but local ids, the verification, which may come later, and the time since the start
+    /// of the run, which databases of the first version do not have.
     fn digest(&mut self, record: &NewRecord, when: u64) -> Result<[u8; 16], DbError> {
         let run = self.run_uid(record.run)?;
         let mut digest = Digest::new();
@@ -185,7 +190,7 @@ impl<'c> Inserter<'c> {
         Ok(&self.runs[&run])
     }
 
-    fn task(&mut self, key: &TaskKey) -> Result<i64, DbError> {
+    pub(crate) fn task(&mut self, key: &TaskKey) -> Result<i64, DbError> {
         if let Some(id) = self.tasks.get(key) {
             return Ok(*id);
         }

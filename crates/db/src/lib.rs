@@ -11,6 +11,7 @@
 //! | [`database`] | opening, runs, inserting batches, winners |
 //! | [`query`] | looking records up: resume, history, statistics |
 //! | [`exchange`] | export, import and merge |
+//! | [`run_tasks`] | what the tasks of a run are called and how much they count |
 //! | [`prune`](mod@prune) | deleting what is no longer needed |
 //! | [`error`] | every way the database can refuse |
 //! | `schema` | tables, versions, migrations |
@@ -51,6 +52,7 @@ pub mod prune;
 pub mod query;
 pub mod record;
 mod rows;
+pub mod run_tasks;
 mod schema;
 mod wire;
 
@@ -58,7 +60,8 @@ pub use database::{BestOutcome, Database, Inserted, OpenOptions, Replace};
 pub use error::DbError;
 pub use exchange::{Exported, Imported};
 pub use prune::{PruneOptions, Pruned};
-pub use query::{History, Stats, TaskEntry, TaskStats};
+pub use query::{History, RunStats, Stats, TaskEntry, TaskStats};
 pub use record::{
-    Best, Failure, NewBest, NewRecord, Record, RecordId, Run, RunId, RunInfo, Samples, TargetKey, TaskKey,
+    Best, Failure, NewBest, NewRecord, Record, RecordId, Run, RunId, RunInfo, RunTask, Samples, TargetKey,
+    TaskKey,
 };

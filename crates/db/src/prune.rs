@@ -69,7 +69,8 @@ impl Database {
                 .at(path)?;
             pruned.texts = deleted as u64;
             tx.execute_batch(
-                "DELETE FROM task WHERE id NOT IN (SELECT task FROM record);
+                "DELETE FROM run_task WHERE task NOT IN (SELECT task FROM record);
+                 DELETE FROM task WHERE id NOT IN (SELECT task FROM record);
                  DELETE FROM target WHERE id NOT IN (SELECT target FROM record);",
             )
             .at(path)?;

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, params};
 use crate::database::Database;
 use crate::error::{At, DbError};
 use crate::insert::{target_id, task_id};
-use crate::record::{Best, Record, RecordId, Run, TargetKey, TaskKey};
+use crate::record::{Best, Record, RecordId, Run, RunId, TargetKey, TaskKey};
 use crate::rows::{self, Keys, SELECT_BEST, SELECT_RECORD, SELECT_RUN};
 
 /// A task on a target with a number of threads, of which the database has records.
@@ -45,6 +45,27 @@ impl TaskStats {
     pub fn failed(&self) -> u64 {
         self.failures.iter().map(|(_, count)| count).sum()
     }
+}
+
+/// What a run has measured on one target with one number of threads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunStats {
+    /// The run.
+    pub run: RunId,
+    /// On which machine.
+    pub target: TargetKey,
+    /// With how many threads.
+    pub threads: u32,
+    /// How many records there are.
+    pub records: u64,
+    /// How many of them are failures.
+    pub failed: u64,
+    /// Of how many tasks.
+    pub tasks: u64,
+    /// Unix seconds of the first record.
+    pub first: u64,
+    /// Unix seconds of the last record.
+    pub last: u64,
 }
 
 /// What the database holds in all.
@@ -208,6 +229,46 @@ impl Database {
     /// Every run, in the order they were stored.
     pub fn runs(&self) -> Result<Vec<Run>, DbError> {
         rows::collect(&self.conn, &self.path, &format!("{SELECT_RUN} ORDER BY id"), [], rows::run)
+    }
+
+    /// The run with an id.
+    pub fn run(&self, id: RunId) -> Result<Run, DbError> {
+        self.conn
+            .query_row(&format!("{SELECT_RUN} WHERE id = ?1"), [id.0], rows::run)
+            .optional()
+            .at(&self.path)?
+            .ok_or_else(|| DbError::NoSuchRun { path: self.path.clone(), run: id })
+    }
+
+    /// All records of a run, on whatever target, in the order they were stored.
+    pub fn run_records(&self, id: RunId) -> Result<Vec<Record>, DbError> {
+        let mut keys = Keys::new();
+        let sql = format!("{SELECT_RECORD} WHERE r.run = ?1 ORDER BY r.id");
+        rows::collect(&self.conn, &self.path, &sql, [id.0], |row| keys.record(&self.conn, row))
+    }
+
+    /// What every run has measured, in the order in which the runs were stored; runs without records are left out.
+    pub fn run_stats(&self) -> Result<Vec<RunStats>, DbError> {
+        let mut keys = Keys::new();
+        rows::collect(
+            &self.conn,
+            &self.path,
+            "SELECT run, target, threads, COUNT(*), COUNT(cause), COUNT(DISTINCT task), MIN(recorded), MAX(recorded)
+             FROM record GROUP BY run, target, threads ORDER BY run, target, threads",
+            [],
+            |row| {
+                Ok(RunStats {
+                    run: RunId(row.get(0)?),
+                    target: keys.target(&self.conn, row.get(1)?)?,
+                    threads: row.get(2)?,
+                    records: row.get::<_, i64>(3)?.cast_unsigned(),
+                    failed: row.get::<_, i64>(4)?.cast_unsigned(),
+                    tasks: row.get::<_, i64>(5)?.cast_unsigned(),
+                    first: row.get::<_, i64>(6)?.cast_unsigned(),
+                    last: row.get::<_, i64>(7)?.cast_unsigned(),
+                })
+            },
+        )
     }
 
     /// Counts, failures by cause, winners and times of every task, all of one moment.

@@ -58,6 +58,11 @@ impl RunId {
     pub fn get(self) -> i64 {
         self.0
     }
+
+    /// The id with a number that a user gave; lookups say so if there is no such run.
+    pub fn from_number(number: i64) -> RunId {
+        RunId(number)
+    }
 }
 
 impl fmt::Display for RecordId {
@@ -151,6 +156,8 @@ pub struct NewRecord {
     pub probe: Option<f64>,
     /// What the cost model had predicted.
     pub predicted: Option<f64>,
+    /// Seconds from the start of the run to the end of the measurement. Not part of what makes records equal.
+    pub elapsed: Option<f64>,
 }
 
 impl NewRecord {
@@ -177,6 +184,7 @@ impl NewRecord {
             compile_seconds: 0.0,
             probe: None,
             predicted: None,
+            elapsed: None,
         }
     }
 }
@@ -212,6 +220,8 @@ pub struct Record {
     pub probe: Option<f64>,
     /// What the cost model had predicted.
     pub predicted: Option<f64>,
+    /// Seconds from the start of the run to the end of the measurement. Not part of what makes records equal.
+    pub elapsed: Option<f64>,
 }
 
 impl Record {
@@ -235,6 +245,7 @@ impl Record {
             compile_seconds: self.compile_seconds,
             probe: self.probe,
             predicted: self.predicted,
+            elapsed: self.elapsed,
         }
     }
 }
@@ -278,6 +289,19 @@ pub struct RunInfo {
     pub tool_version: String,
     /// What else may explain a result: machine, governor, variables.
     pub environment: String,
+}
+
+/// A task of a run: what it is called there, and how much it counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunTask {
+    /// The task.
+    pub task: TaskKey,
+    /// Its name for people: the operator, or the first node of a network it stands for.
+    pub name: String,
+    /// How often it runs in what is tuned for.
+    pub weight: f64,
+    /// Useful operations of one run of it.
+    pub flops: f64,
 }
 
 /// A stored tuning run.

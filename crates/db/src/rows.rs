@@ -14,14 +14,14 @@ use crate::record::{Best, Failure, Record, RecordId, Run, RunId, RunInfo, Sample
 pub(crate) const SELECT_RECORD: &str = "
     SELECT r.id, r.task, r.target, r.threads, trace.text, r.run, r.strategy, r.seed, r.recorded, r.compile_seconds,
         r.probe, r.predicted, r.verification, r.samples, r.inner, r.rejected, r.disturbed, r.stop, r.cause,
-        failure.text
+        failure.text, r.elapsed
     FROM record r LEFT JOIN body trace ON trace.id = r.trace LEFT JOIN body failure ON failure.id = r.failure ";
 
 /// The start of every query for whole winners; [`Keys::best`] reads its columns.
 pub(crate) const SELECT_BEST: &str = "
     SELECT r.id, r.task, r.target, r.threads, trace.text, r.run, r.strategy, r.seed, r.recorded, r.compile_seconds,
         r.probe, r.predicted, r.verification, r.samples, r.inner, r.rejected, r.disturbed, r.stop, r.cause,
-        NULL, b.default_seconds, b.ab_ratio, b.stored
+        NULL, r.elapsed, b.default_seconds, b.ab_ratio, b.stored
     FROM best b JOIN record r ON r.id = b.record LEFT JOIN body trace ON trace.id = r.trace ";
 
 /// The columns of a run; [`run`] reads them.
@@ -93,6 +93,7 @@ impl Keys {
             compile_seconds: row.get(9)?,
             probe: row.get(10)?,
             predicted: row.get(11)?,
+            elapsed: row.get(20)?,
         })
     }
 
@@ -100,10 +101,10 @@ impl Keys {
     pub(crate) fn best(&mut self, conn: &Connection, row: &Row<'_>) -> rusqlite::Result<Best> {
         Ok(Best {
             record: self.record(conn, row)?,
-            default_seconds: row.get(20)?,
+            default_seconds: row.get(21)?,
             error: row.get(12)?,
-            ab_ratio: row.get(21)?,
-            stored: row.get::<_, i64>(22)?.cast_unsigned(),
+            ab_ratio: row.get(22)?,
+            stored: row.get::<_, i64>(23)?.cast_unsigned(),
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::error::{At, DbError};
 pub(crate) const APPLICATION_ID: u32 = 0x544C_5747;
 
 /// One entry for each schema version, leading from the one before it.
-pub(crate) const MIGRATIONS: &[&str] = &[VERSION_1];
+pub(crate) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
 
 const VERSION_1: &str = "
 CREATE TABLE run (
@@ -86,6 +86,21 @@ CREATE TABLE best (
     PRIMARY KEY (task, target, threads)
 ) STRICT;
 CREATE INDEX best_target ON best (target);
+";
+
+/// When in its run a record was measured, and what the tasks of a run are called and how much they count.
+const VERSION_2: &str = "
+ALTER TABLE record ADD COLUMN elapsed REAL;
+CREATE INDEX record_run ON record (run);
+CREATE TABLE run_task (
+    run INTEGER NOT NULL REFERENCES run,
+    position INTEGER NOT NULL,
+    task INTEGER NOT NULL REFERENCES task,
+    name TEXT NOT NULL,
+    weight REAL NOT NULL,
+    flops REAL NOT NULL,
+    PRIMARY KEY (run, position)
+) STRICT;
 ";
 
 // Where SQLite's file header holds what is looked at before SQLite may touch the file.
@@ -227,6 +242,35 @@ mod tests {
         drop(conn);
         let refused = prepared(&path, &[first]);
         assert!(matches!(refused, Err(DbError::Newer { found: 2, known: 1, .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn a_database_of_the_first_version_keeps_its_records_and_takes_new_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.db");
+        let conn = prepared(&path, &[VERSION_1]).unwrap();
+        conn.execute_batch(
+            "INSERT INTO run VALUES (1, 'u', 'ansor', 0, 'tune', '0.1.0', '', 100);
+             INSERT INTO task VALUES (1, 'a', 1);
+             INSERT INTO target VALUES (1, 't');
+             INSERT INTO body VALUES (1, 0, 'trace');
+             INSERT INTO record (id, digest, task, target, threads, trace, run, strategy, seed, recorded,
+                 compile_seconds, cause, failure) VALUES (1, x'00', 1, 1, 1, 1, 1, 'ansor', 0, 107, 0.0, 'crash', 1);",
+        )
+        .unwrap();
+        drop(conn);
+        let db = crate::Database::open(&path).unwrap();
+        let run = db.runs().unwrap().remove(0);
+        let records = db.run_records(run.id).unwrap();
+        assert_eq!((records.len(), records[0].elapsed, records[0].when), (1, None, 107));
+        assert!(db.run_tasks(run.id).unwrap().is_empty());
+        let mut new = records[0].clone().into_new(run.id);
+        (new.elapsed, new.trace) = (Some(1.5), "other".into());
+        let mut db = db;
+        db.insert_batch(&[new]).unwrap();
+        let elapsed: Vec<_> = db.run_records(run.id).unwrap().iter().map(|r| r.elapsed).collect();
+        assert_eq!(elapsed, [None, Some(1.5)]);
+        db.check().unwrap();
     }
 
     #[test]

@@ -2,17 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Failure, NewRecord, Record, Run, RunId, RunInfo, Samples, TargetKey, TaskKey};
+use crate::record::{Failure, NewRecord, Record, Run, RunId, RunInfo, RunTask, Samples, TargetKey, TaskKey};
 
 /// The version of the format that is written and read.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
-/// One line. A format line comes first; runs come before their records, records before the winners they are.
+/// One line. A format line comes first; runs come before their tasks and records, records before the winners they are.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Line {
     TalwegRecords(FormatLine),
     Run(RunLine),
+    RunTask(RunTaskLine),
     Record(RecordLine),
     Best(BestLine),
 }
@@ -51,6 +52,8 @@ pub(crate) struct RecordLine {
     compile_seconds: f64,
     probe: Option<f64>,
     predicted: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    elapsed: Option<f64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,6 +78,36 @@ struct SamplesLine {
 struct FailureLine {
     cause: String,
     text: String,
+}
+
+/// A task of a run, in the order in which the run had them.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunTaskLine {
+    pub(crate) run: String,
+    task: String,
+    task_version: u32,
+    name: String,
+    weight: f64,
+    flops: f64,
+}
+
+impl RunTaskLine {
+    pub(crate) fn of(task: RunTask, run: String) -> RunTaskLine {
+        RunTaskLine {
+            run,
+            task: task.task.text.to_string(),
+            task_version: task.task.version,
+            name: task.name,
+            weight: task.weight,
+            flops: task.flops,
+        }
+    }
+
+    pub(crate) fn task(self) -> RunTask {
+        let task = TaskKey::new(self.task, self.task_version);
+        RunTask { task, name: self.name, weight: self.weight, flops: self.flops }
+    }
 }
 
 /// A winner, naming its record by content.
@@ -139,6 +172,7 @@ impl RecordLine {
             compile_seconds: record.compile_seconds,
             probe: record.probe,
             predicted: record.predicted,
+            elapsed: record.elapsed,
         }
     }
 
@@ -166,6 +200,7 @@ impl RecordLine {
             compile_seconds: self.compile_seconds,
             probe: self.probe,
             predicted: self.predicted,
+            elapsed: self.elapsed,
         }
     }
 }

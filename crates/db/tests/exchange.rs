@@ -80,7 +80,7 @@ fn a_bad_line_is_named_and_nothing_is_imported() {
         (11, with(11, &best.replace(digest, "+f")), "not the content hash"),
         (11, with(11, &best.replace("0.7", "0.0")), "not a number above zero"),
         (1, with(1, lines[1]), "begins with a line that gives its format"),
-        (1, with(1, "{\"talweg_records\":{\"format\":2}}"), "has format 2"),
+        (1, with(1, "{\"talweg_records\":{\"format\":3}}"), "has format 3"),
         (1, Vec::new(), "empty"),
         (2, b"{\"talweg_records\":{\"format\":1}}\n{\"run\":\"\xff\"}".to_vec(), "unicode"),
     ];

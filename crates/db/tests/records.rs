@@ -23,6 +23,7 @@ fn as_new(record: Record) -> NewRecord {
         compile_seconds: record.compile_seconds,
         probe: record.probe,
         predicted: record.predicted,
+        elapsed: record.elapsed,
     }
 }
 

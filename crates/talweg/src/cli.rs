@@ -57,6 +57,8 @@ enum Command {
     Explain(commands::explain::Arguments),
     /// Look into the tuning database, exchange and prune it.
     Db(commands::db::Arguments),
+    /// Write one self-contained page about tuning runs: curves, tasks, predictions, knobs, roofline, errors.
+    Report(commands::report::Arguments),
     /// Measure programs of many operators, train the shipped cost model on them, judge it.
     Dataset(commands::dataset::Arguments),
     /// Print every setting with its value and where that comes from.
@@ -120,6 +122,7 @@ fn perform(command: Command, settings: &Settings) -> Result<(), Failure> {
         Command::Space(arguments) => commands::space::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::Db(arguments) => commands::db::run(&arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
         Command::Dataset(arguments) => commands::dataset::run(&arguments),
         Command::Config(arguments) => commands::config::run(&arguments, settings),
         Command::Completions(arguments) => commands::completions::run(&arguments, Cli::command()),

@@ -22,6 +22,8 @@ pub enum Event {
         resumed: usize,
         /// Seconds of the default schedule.
         default_seconds: f64,
+        /// Seconds of the fastest known: the default, or one of an earlier run.
+        best_seconds: f64,
     },
     /// The strategy has proposed a batch; learning from the last one is part of it.
     Asked {
@@ -65,6 +67,12 @@ pub enum Event {
         seconds: Option<f64>,
         /// The cause of its failure.
         cause: Option<String>,
+        /// What the cost model expected, as in [`Event::Asked`].
+        predicted: Option<f64>,
+        /// Its steps.
+        trace: String,
+        /// Since the start of the process.
+        at: f64,
     },
     /// The fastest so far.
     NewBest {

@@ -8,17 +8,41 @@ use talweg_ir::Dag;
 use talweg_search::{Candidate, Outcome, Sample};
 use talweg_space::Space;
 
+use crate::options::TuneOptions;
+
 /// The version of the canonical text of tasks.
 pub const TASK_VERSION: u32 = 1;
 
 /// What records of the default schedule give as their strategy.
 pub const DEFAULT: &str = "default";
 
+/// What the environment of a run calls the measured peak of the machine, in billions of operations a second.
+pub const PEAK: &str = "peak GFLOP/s";
+
 const MARK: &str = "# candidate ";
 
 /// The key of a DAG.
 pub fn task_key(dag: &Dag) -> TaskKey {
     TaskKey::new(dag.to_string(), TASK_VERSION)
+}
+
+/// What else may explain the results of a run, one `name: value` a line; reports read it.
+pub fn environment(options: &TuneOptions, peak: Option<f64>) -> String {
+    let mut out = format!("threads: {}\nbatch: {}\n", options.threads, options.batch);
+    if let Some(model) = options.model {
+        out += &format!("model: {}\n", model.name());
+    }
+    if let Some(budget) = options.budget {
+        out += &format!("budget: {} s\n", budget.as_secs_f64());
+    }
+    if let Some(trials) = options.trials {
+        out += &format!("trials: {trials}\n");
+    }
+    if let Some(peak) = peak {
+        out += &format!("{PEAK}: {:.1}\n", peak / 1e9);
+    }
+    out += &format!("resumes: {}\n", if options.resume { "yes" } else { "no" });
+    out + &format!("system: {} {}\n", std::env::consts::OS, std::env::consts::ARCH)
 }
 
 /// The trace text of a candidate.

@@ -230,6 +230,7 @@ impl<K> Bench<'_, '_, K> {
         record.seed = self.options.seed;
         record.compile_seconds = compile_seconds;
         record.predicted = self.scores.map(|s| f64::from(s[at])).filter(|p| p.is_finite());
+        record.elapsed = Some(self.options.elapsed());
         record
     }
 }
@@ -256,7 +257,16 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
         let name = candidate.to_string();
         let seconds = outcome.as_ref().ok().map(|(_, t)| t.seconds);
         let cause = outcome.as_ref().err().map(|f| f.cause.clone());
-        (self.listener)(Event::SampleMeasured { task, candidate: name.clone(), seconds, cause });
+        let record = self.record(at, compile_seconds, outcome.as_ref().map(|(_, t)| t));
+        (self.listener)(Event::SampleMeasured {
+            task,
+            candidate: name.clone(),
+            seconds,
+            cause,
+            predicted: record.predicted,
+            trace: record.trace.clone(),
+            at: self.options.elapsed(),
+        });
         if let Err(failure) = &outcome
             && count_failure(self.failures, failure)
         {
@@ -266,7 +276,6 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
         if is_lost {
             return;
         }
-        let record = self.record(at, compile_seconds, outcome.as_ref().map(|(_, t)| t));
         if let Ok((kernel, timing)) = outcome {
             *self.successes += 1;
             if timing.seconds < self.best {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use talweg_db::{Database, NewBest, NewRecord, Replace, RunId, RunInfo, TargetKey};
+use talweg_db::{Database, NewBest, NewRecord, Replace, RunId, RunInfo, RunTask, TargetKey};
 use talweg_ir::Nest;
 use talweg_schedule::Trace;
 use talweg_search::Sample;
@@ -17,7 +17,7 @@ use crate::error::TuneError;
 use crate::event::Event;
 use crate::finals::{CLOSED_FIELD, Finalist, OPEN_ROUNDS, Verdict, compare};
 use crate::options::{TaskSpec, TuneOptions};
-use crate::records::{DEFAULT, sample_of, task_key};
+use crate::records::{DEFAULT, environment, sample_of, task_key};
 use crate::report::{Failures, Phases, StopReason, TaskReport, TuneReport};
 use crate::runner::{Effort, Runner, Workers};
 use crate::seed::seeds;
@@ -87,16 +87,23 @@ impl<R: Runner> Tuner<R> {
     pub fn run(&mut self, listener: Listener<'_>) -> Result<TuneReport, TuneError> {
         self.trials = 0;
         self.phases = Phases::default();
+        let begin = Instant::now();
+        self.peak = self.runner.peak();
         let run = self.db.begin_run(&RunInfo {
             strategy: self.options.strategy.name().into(),
             seed: self.options.seed,
             command: self.options.command.clone(),
             tool_version: env!("CARGO_PKG_VERSION").into(),
-            environment: String::new(),
+            environment: environment(&self.options, self.peak),
         })?;
+        let named = |spec: &TaskSpec| RunTask {
+            task: task_key(&spec.dag),
+            name: spec.name.clone(),
+            weight: spec.weight,
+            flops: spec.flops,
+        };
+        self.db.add_run_tasks(run, &self.specs.iter().map(named).collect::<Vec<_>>())?;
         let shared = Learner::of(&self.options);
-        let begin = Instant::now();
-        self.peak = self.runner.peak();
         let mut tasks = Vec::new();
         for at in 0..self.specs.len() {
             if self.options.stop.load(Ordering::Relaxed) {
@@ -305,6 +312,7 @@ impl<R: Runner> Tuner<R> {
             size: task.space.size(),
             resumed: task.resumed,
             default_seconds: task.default.contender.seconds,
+            best_seconds: task.best_seconds(),
         });
         Ok(task)
     }
@@ -375,6 +383,7 @@ impl<R: Runner> Tuner<R> {
         record.strategy = DEFAULT.into();
         record.seed = self.options.seed;
         record.compile_seconds = compile_seconds;
+        record.elapsed = Some(self.options.elapsed());
         let ids = self.db.insert_batch(&[record])?.ids;
         let error = timing.error.unwrap_or(0.0);
         let contender = Contender { record: ids[0], seconds: timing.seconds, trace: text, error };

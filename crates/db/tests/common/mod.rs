@@ -58,6 +58,7 @@ pub fn odd_records(run: RunId) -> Vec<NewRecord> {
         compile_seconds: 0.1 + 0.2,
         probe: Some(1.000_000_000_000_000_2),
         predicted: Some(-1e-300),
+        elapsed: Some(0.1 + 0.7),
     };
     let failure = NewRecord {
         outcome: Err(Failure { cause: "crash".into(), text: "SIGSEGV at 0x0\n  #1 kernel\n✗".into() }),

@@ -41,6 +41,9 @@ enum Verb {
     /// One line for each task, machine and number of threads.
     #[command(after_help = "Example:\n  talweg db ls --json")]
     Ls,
+    /// One line for each tuning run that has measured something; `talweg report --run` takes its number.
+    #[command(after_help = "Example:\n  talweg db runs --json")]
+    Runs,
     /// Counts, failures by cause, and the size of the file.
     #[command(after_help = "Example:\n  talweg db stats --db other.db")]
     Stats,
@@ -89,12 +92,14 @@ enum Verb {
     },
 }
 
-fn refused(error: DbError) -> Failure {
+/// A failure of the database: bad input where another file or number would mend it.
+pub fn refused(error: DbError) -> Failure {
     match error {
         DbError::CannotOpen { .. }
         | DbError::NotADatabase { .. }
         | DbError::Newer { .. }
         | DbError::BadLine { .. }
+        | DbError::NoSuchRun { .. }
         | DbError::ReadOnly { .. } => Failure::input(error),
         _ => Failure::work(error),
     }
@@ -107,6 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let created = || Database::open(&arguments.db).map_err(refused);
     match &arguments.verb {
         Verb::Ls => list(&existing()?, json),
+        Verb::Runs => runs(&existing()?, json),
         Verb::Stats => stats(&existing()?, json),
         Verb::Best { spec, threads } => best(&arguments.db, spec, *threads, json),
         Verb::Export { file } => export(&existing()?, file.as_ref(), json),
@@ -121,11 +127,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             added(done.records, done.duplicates, done.bests, json)
         }
         Verb::Prune { keep, older_than, failures, dry_run } => {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            let now = now.map_or(0, |d| d.as_secs());
             let options = PruneOptions {
                 keep_best_n: *keep,
-                older_than: older_than.map(|days| now.saturating_sub(days.saturating_mul(86_400))),
+                older_than: older_than.map(|days| now().saturating_sub(days.saturating_mul(86_400))),
                 failures: *failures,
                 dry_run: *dry_run,
             };
@@ -208,6 +212,41 @@ fn list(db: &Database, json: bool) -> Result<(), Failure> {
         );
     }
     print(&out)
+}
+
+fn runs(db: &Database, json: bool) -> Result<(), Failure> {
+    let (mut out, mut objects) = (String::new(), Vec::new());
+    for stats in db.run_stats().map_err(refused)? {
+        let run = db.run(stats.run).map_err(refused)?;
+        objects.push(json!({
+            "id": run.id.get(), "uid": run.uid, "strategy": run.info.strategy, "seed": run.info.seed,
+            "command": run.info.command, "started": run.started, "seconds": stats.last.saturating_sub(run.started),
+            "tasks": stats.tasks, "records": stats.records, "failed": stats.failed, "threads": stats.threads,
+            "target": stats.target.text.to_string(),
+        }));
+        out += &format!(
+            "{:>4}  {} s ago  {}  {} tasks, {} records, {} failed in {} s  threads {}  {}\n",
+            run.id.get(),
+            now().saturating_sub(run.started),
+            run.info.strategy,
+            stats.tasks,
+            stats.records,
+            stats.failed,
+            stats.last.saturating_sub(run.started),
+            stats.threads,
+            run.info.command
+        );
+    }
+    if json {
+        return object(&json!({ "file": db.path(), "runs": objects }));
+    }
+    print(&out)
+}
+
+/// Unix seconds.
+pub fn now() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |d| d.as_secs())
 }
 
 fn stats(db: &Database, json: bool) -> Result<(), Failure> {

@@ -51,9 +51,9 @@ impl Progress {
     /// Shows an event.
     pub fn show(&mut self, event: &Event) {
         match event {
-            Event::TaskStarted { task, name, sketches, size, resumed, default_seconds } => {
+            Event::TaskStarted { task, name, sketches, size, resumed, default_seconds, best_seconds } => {
                 self.names[*task] = name.clone();
-                self.best[*task] = *default_seconds;
+                self.best[*task] = *best_seconds;
                 self.default[*task] = *default_seconds;
                 self.tuning_since = Instant::now();
                 self.line(&format!(

@@ -16,6 +16,7 @@ use talweg_tuner::{
     TuneOptions, TuneReport, Tuner, switches,
 };
 
+use super::dashboard::Watching;
 use super::model::{Bindings, winners};
 use super::progress::Progress;
 use super::tune_network::{self, Tuned, Tuning};
@@ -95,6 +96,10 @@ pub struct Arguments {
     /// Candidates that are measured and stored together.
     #[arg(long, default_value_t = 32, value_name = "N")]
     batch: usize,
+    /// Show the run in a browser while it goes on; the address is printed. On this machine only, unless another address is
+    /// given: `--dashboard=0.0.0.0:8080`.
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    dashboard: Option<String>,
     /// End with one JSON object on standard output; progress goes to standard error.
     #[arg(long)]
     json: bool,
@@ -138,7 +143,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         strategy: options.strategy.name().into(),
     };
     let budget = options.budget;
-    let mut listen = |event| progress.show(&event);
+    let dashboard = match &arguments.dashboard {
+        Some(place) => Some(Watching::start(place, &options, &tasks, !arguments.simulated)?),
+        None => None,
+    };
+    let mut listen = |event| {
+        progress.show(&event);
+        if let Some(dashboard) = &dashboard {
+            dashboard.show(event);
+        }
+    };
     // The tuner goes with its workers, which hold the tasks' arrays and compete for the cores.
     let report = if arguments.simulated {
         let device = SimulatedDevice::new(options.target.clone()).with_threads(threads);
