@@ -13,10 +13,16 @@
 //! | [`lock`] | everything an artefact's bits depend on, as text |
 //! | [`peers`] | other runtimes in the user's Python, timed on the same model |
 //! | [`contest`] | searches compared: runs, their table and their curves |
+//! | [`cli`], [`commands`] | the command line; one file a verb |
 //! | [`bench`] | building, checking and timing an operator in worker processes |
+
+// The verbs name the facade as any other program does.
+extern crate self as talweg;
 
 pub mod algorithms;
 pub mod bench;
+pub mod cli;
+pub mod commands;
 pub mod contest;
 pub mod in_place;
 pub mod lock;

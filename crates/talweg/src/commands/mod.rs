@@ -9,15 +9,15 @@ pub mod dataset;
 pub mod db;
 pub mod doctor;
 mod interrupt;
-mod model;
+pub mod model;
 pub mod op;
 mod operator_help;
 pub mod profile;
-mod progress;
+pub mod progress;
 pub mod run;
 pub mod space;
 pub mod tune;
-mod tune_network;
+pub mod tune_network;
 pub mod verify;
 
 use std::fmt;

@@ -152,7 +152,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Whether an argument names a model's file and not an operator.
-fn is_model(text: &str) -> bool {
+pub fn is_model(text: &str) -> bool {
     text.ends_with(".onnx") || (!text.contains(':') && std::path::Path::new(text).is_file())
 }
 
