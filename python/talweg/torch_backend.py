@@ -1,0 +1,177 @@
+"""``torch.compile(model, backend="talweg")``: graphs that TorchDynamo captures, run by talweg.
+
+Each graph is exported to ONNX with its weights as constants and compiled, once for each set of input shapes. Whatever talweg
+cannot do runs as PyTorch would run it, with a warning that says why. For inference only: where gradients are wanted, PyTorch
+runs the graph.
+
+Options: ``torch.compile(model, backend="talweg", options={"threads": 2, "db": "talweg.db", "budget": "30s"})``. With a budget
+each graph is tuned for so long when it is compiled; without, winners of the database and default schedules are used.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from ._native import Error
+from .models import DEFAULT_DB, Model, load
+from .tuning import tune
+
+_TYPES = (
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.uint8,
+    torch.bool,
+)
+
+
+class FallbackWarning(UserWarning):
+    """A graph runs as PyTorch would run it; the text says why."""
+
+
+class _Unsupported(Exception):
+    """Why a graph is not talweg's."""
+
+
+class _Frozen(torch.nn.Module):
+    """A graph with some of its inputs fixed: what the exporter sees."""
+
+    def __init__(self, graph: Callable[..., Any], count: int, fixed: Dict[int, torch.Tensor]) -> None:
+        super().__init__()
+        self.graph = graph
+        self.count = count
+        self.places = sorted(fixed)
+        for place in self.places:
+            self.register_buffer(f"weight_{place}", fixed[place].detach())
+
+    def forward(self, *given: torch.Tensor) -> Any:
+        fixed = {place: getattr(self, f"weight_{place}") for place in self.places}
+        rest = iter(given)
+        return self.graph(*[fixed[at] if at in fixed else next(rest) for at in range(self.count)])
+
+
+def _is_weight(value: Any, node: Any) -> bool:
+    """Whether a placeholder of the graph is a parameter or a buffer of the model."""
+    if isinstance(value, torch.nn.Parameter):
+        return True
+    if not isinstance(value, torch.Tensor):
+        return False
+    if getattr(value, "_dynamo_static_input_type", None) is not None:
+        return True
+    return "_buffers_" in str(node.target) or "_parameters_" in str(node.target)
+
+
+def _check(value: Any, name: str) -> None:
+    if not isinstance(value, torch.Tensor):
+        raise _Unsupported(f"input `{name}` is a {type(value).__name__}, not a tensor of known shape")
+    if value.device.type != "cpu":
+        raise _Unsupported(f"input `{name}` is on {value.device}; talweg runs on the CPU")
+    if value.layout != torch.strided or value.dtype not in _TYPES:
+        raise _Unsupported(f"input `{name}` is {value.dtype} with layout {value.layout}")
+    if not all(isinstance(extent, int) for extent in value.shape):
+        raise _Unsupported(f"input `{name}` has an open shape {tuple(value.shape)}")
+
+
+class _Compiled:
+    """One graph: compiled models by the shapes of their inputs, and the graph itself to fall back on."""
+
+    def __init__(self, graph: Any, examples: Sequence[Any], options: Dict[str, Any]) -> None:
+        self.graph = graph
+        self.options = options
+        nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        self.names = [str(node.target) for node in nodes]
+        self.weights = [at for at, value in enumerate(examples) if _is_weight(value, nodes[at])]
+        fixed = set(self.weights)
+        self.given = [at for at in range(len(examples)) if at not in fixed]
+        self.models: Dict[Any, Optional[Tuple[Any, ...]]] = {}
+        self.said: set = set()
+
+    def __call__(self, *values: Any) -> Any:
+        if torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values):
+            self.fall_back("gradients are wanted, and talweg is for inference; call the model under torch.no_grad()")
+            return self.graph(*values)
+        given = [values[at] for at in self.given]
+        key = tuple((tuple(v.shape), v.dtype) if isinstance(v, torch.Tensor) else type(v) for v in given)
+        # Weights are constants of the compiled model: others, or changed ones, are another model.
+        versions = tuple((values[at].data_ptr(), values[at]._version) for at in self.weights)
+        found = self.models.get(key)
+        if key not in self.models or (found is not None and found[0] != versions):
+            found = self.models[key] = self.compile(values, given, versions)
+        if found is None:
+            return self.graph(*values)
+        _, run, inputs, template = found
+        arrays = run(None, {name: v.detach().numpy() for name, v in zip(inputs, given) if name is not None})
+        outputs = [torch.from_numpy(array) for array in arrays]
+        return tuple(outputs[at] if kind == "output" else None for kind, at in template)
+
+    def fall_back(self, why: str) -> None:
+        if why not in self.said:
+            self.said.add(why)
+            warnings.warn(f"talweg leaves a graph to PyTorch: {why}", FallbackWarning, stacklevel=4)
+
+    def compile(self, values: Sequence[Any], given: List[Any], versions: Any) -> Optional[Tuple[Any, ...]]:
+        try:
+            for at, value in enumerate(values):
+                _check(value, self.names[at])
+            with torch.no_grad(), tempfile.TemporaryDirectory(prefix="talweg-") as folder:
+                return self.build(values, given, versions, os.path.join(folder, "graph.onnx"))
+        except (_Unsupported, Error) as error:
+            self.fall_back(str(error))
+        except Exception as error:  # The exporter raises whatever its parts raise.
+            self.fall_back(f"it cannot be exported: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
+        return None
+
+    def build(self, values: Sequence[Any], given: List[Any], versions: Any, path: str) -> Tuple[Any, ...]:
+        outputs = self.graph(*values)
+        flat = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+        template, count = [], 0
+        for output in flat:
+            if output is not None and not isinstance(output, torch.Tensor):
+                raise _Unsupported(f"an output is a {type(output).__name__}, not a tensor")
+            if output is not None and output.dtype not in _TYPES:
+                raise _Unsupported(f"an output is {output.dtype}")
+            template.append(("none", 0) if output is None else ("output", count))
+            count += output is not None
+        if count == 0:
+            raise _Unsupported("the graph has no output")
+        names = [f"input_{at}" for at in range(len(given))]
+        frozen = _Frozen(self.graph, len(values), {at: values[at] for at in self.weights}).eval()
+        # The exporter of torch.export needs another package; this one writes whatever eager mode computes.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                frozen,
+                tuple(given),
+                path,
+                input_names=names,
+                output_names=[f"output_{at}" for at in range(count)],
+                opset_version=17,
+                dynamo=False,
+            )
+        model = self.load(path)
+        # Inputs that nothing depends on are gone.
+        kept = {port.name for port in model.inputs}
+        inputs = [name if name in kept else None for name in names]
+        return versions, model._native.run_list, inputs, template
+
+    def load(self, path: str) -> Model:
+        threads, db = self.options.get("threads"), self.options.get("db", DEFAULT_DB)
+        budget = self.options.get("budget")
+        if budget is None:
+            return load(path, threads=threads, db=db)
+        output = os.path.join(os.path.dirname(path), "graph.talweg")
+        return tune(path, budget=budget, threads=threads, db=db, output=output).load(threads)
+
+
+def talweg(graph: Any, examples: Sequence[Any], *, options: Optional[Dict[str, Any]] = None, **_: Any) -> Callable[..., Any]:
+    """The backend that TorchDynamo calls with each graph."""
+    return _Compiled(graph, examples, dict(options or {}))
