@@ -45,18 +45,20 @@ class _Unsupported(Exception):
 class _Frozen(torch.nn.Module):
     """A graph with some of its inputs fixed: what the exporter sees."""
 
-    def __init__(self, graph: Callable[..., Any], count: int, fixed: Dict[int, torch.Tensor]) -> None:
+    def __init__(self, graph: Callable[..., Any], values: Sequence[Any], given: Sequence[int]) -> None:
         super().__init__()
         self.graph = graph
-        self.count = count
-        self.places = sorted(fixed)
-        for place in self.places:
-            self.register_buffer(f"weight_{place}", fixed[place].detach())
+        self.given = given
+        self.values = [None if isinstance(value, torch.Tensor) else value for value in values]
+        for at, value in enumerate(values):
+            if isinstance(value, torch.Tensor) and at not in given:
+                self.register_buffer(f"weight_{at}", value.detach())
 
     def forward(self, *given: torch.Tensor) -> Any:
-        fixed = {place: getattr(self, f"weight_{place}") for place in self.places}
-        rest = iter(given)
-        return self.graph(*[fixed[at] if at in fixed else next(rest) for at in range(self.count)])
+        values = [getattr(self, f"weight_{at}", value) for at, value in enumerate(self.values)]
+        for at, value in zip(self.given, given):
+            values[at] = value
+        return self.graph(*values)
 
 
 def _is_weight(value: Any, node: Any) -> bool:
@@ -71,8 +73,10 @@ def _is_weight(value: Any, node: Any) -> bool:
 
 
 def _check(value: Any, name: str) -> None:
+    if isinstance(value, (int, float, bool)):
+        return
     if not isinstance(value, torch.Tensor):
-        raise _Unsupported(f"input `{name}` is a {type(value).__name__}, not a tensor of known shape")
+        raise _Unsupported(f"input `{name}` is a {type(value).__name__}, not a tensor or a number")
     if value.device.type != "cpu":
         raise _Unsupported(f"input `{name}` is on {value.device}; talweg runs on the CPU")
     if value.layout != torch.strided or value.dtype not in _TYPES:
@@ -91,7 +95,10 @@ class _Compiled:
         self.names = [str(node.target) for node in nodes]
         self.weights = [at for at, value in enumerate(examples) if _is_weight(value, nodes[at])]
         fixed = set(self.weights)
-        self.given = [at for at in range(len(examples)) if at not in fixed]
+        tensors = [at for at, value in enumerate(examples) if isinstance(value, torch.Tensor)]
+        self.given = [at for at in tensors if at not in fixed]
+        # Sizes of open shapes, and other numbers: constants of the compiled model.
+        self.numbers = [at for at in range(len(examples)) if at not in tensors]
         self.models: Dict[Any, Optional[Tuple[Any, ...]]] = {}
         self.said: set = set()
 
@@ -100,7 +107,8 @@ class _Compiled:
             self.fall_back("gradients are wanted, and talweg is for inference; call the model under torch.no_grad()")
             return self.graph(*values)
         given = [values[at] for at in self.given]
-        key = tuple((tuple(v.shape), v.dtype) if isinstance(v, torch.Tensor) else type(v) for v in given)
+        numbers = tuple(values[at] for at in self.numbers)
+        key = (tuple((tuple(v.shape), v.dtype) for v in given), numbers)
         # Weights are constants of the compiled model: others, or changed ones, are another model.
         versions = tuple((values[at].data_ptr(), values[at]._version) for at in self.weights)
         found = self.models.get(key)
@@ -144,7 +152,7 @@ class _Compiled:
         if count == 0:
             raise _Unsupported("the graph has no output")
         names = [f"input_{at}" for at in range(len(given))]
-        frozen = _Frozen(self.graph, len(values), {at: values[at] for at in self.weights}).eval()
+        frozen = _Frozen(self.graph, values, self.given).eval()
         # The exporter of torch.export needs another package; this one writes whatever eager mode computes.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

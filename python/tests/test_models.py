@@ -97,7 +97,8 @@ def test_errors_say_what_to_do(small_model, tmp_path):
     for feed, text in [
         ({"x": x[:, :2]}, r"input `x` is f32\[1,3,16,16\], given was f32\[1,2,16,16\]; convert or reshape"),
         ({"x": x.astype(numpy.float64)}, r"given was f64\[1,3,16,16\]"),
-        ({"z": x}, r"the model has 1 inputs \(`x`\)"),
+        ({"z": x}, r"the model has no input `z`; it has `x`"),
+        ({}, r"the model has 1 inputs \(`x`\), 0 were given"),
         ({"x": x, "z": x}, r"the model has no input `z`; it has `x`"),
         (x, "dictionary"),
     ]:

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use numpy::npyffi::{NPY_ARRAY_C_CONTIGUOUS, NpyTypes, PY_ARRAY_API, get_type_object, npy_intp};
+use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -107,7 +107,9 @@ impl PyPort {
             false => numpy.call_method1(intern!(py, "asarray"), (value, self.dtype.bind(py)))?,
         };
         let array = array.cast_into::<PyUntypedArray>()?;
-        if !self.fits(&array) {
+        let is_swapped =
+            || array.shape() == self.ty.shape && element_of(&array.dtype()) == Some(self.ty.element);
+        if !self.fits(&array) && !is_swapped() {
             return Err(self.refuse(&array));
         }
         // `require` copies only what is not contiguous, aligned and of the machine's byte order; `ascontiguousarray` would
@@ -140,7 +142,7 @@ impl PyPort {
         let descr = self.dtype.bind(py).clone().into_dtype_ptr();
         let mut dims = self.dims.clone();
         // SAFETY: the type object is NumPy's own; the descriptor is handed over, as the function wants it; `dims` has as
-        // many extents as said, and without data and strides NumPy makes both.
+        // many extents as said; without data and strides NumPy makes both, and without a flag in C's order.
         let array = unsafe {
             let subtype = get_type_object(py, NpyTypes::PyArray_Type);
             let array = PY_ARRAY_API.PyArray_NewFromDescr(
@@ -151,7 +153,7 @@ impl PyPort {
                 dims.as_mut_ptr(),
                 std::ptr::null_mut(),
                 std::ptr::null_mut(),
-                NPY_ARRAY_C_CONTIGUOUS,
+                0,
                 std::ptr::null_mut(),
             );
             Bound::from_owned_ptr_or_err(py, array)?

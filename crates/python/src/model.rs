@@ -51,13 +51,13 @@ impl Model {
             outputs: Vec::with_capacity(self.outputs.len()),
         };
         for port in &self.inputs {
-            let Some(value) = feed.get_item(port.name.bind(py))? else { return Err(self.missing(feed)) };
+            let Some(value) = feed.get_item(port.name.bind(py))? else { return Err(self.misnamed(py, feed)) };
             let array = port.given(&value)?;
             pointers.inputs.push(pointer(&array).cast_const());
             kept.push(array);
         }
         if feed.len() != self.inputs.len() {
-            return Err(self.unknown(py, feed));
+            return Err(self.misnamed(py, feed));
         }
         let mut arrays = Vec::with_capacity(self.outputs.len());
         for port in &self.outputs {
@@ -81,17 +81,16 @@ impl Model {
         self.inputs.iter().map(|port| format!("`{}`", port.name)).collect::<Vec<_>>().join(", ")
     }
 
-    fn missing(&self, feed: &Bound<'_, PyDict>) -> PyErr {
-        input(RunError::InputCount { wanted: self.inputs.len(), names: self.names(), given: feed.len() })
-    }
-
-    fn unknown(&self, py: Python<'_>, feed: &Bound<'_, PyDict>) -> PyErr {
+    /// What is wrong with the names: one that the model does not have, or one that is missing.
+    fn misnamed(&self, py: Python<'_>, feed: &Bound<'_, PyDict>) -> PyErr {
         let is_known = |key: &Bound<'_, PyAny>| {
             self.inputs.iter().any(|port| key.eq(port.name.bind(py)).unwrap_or(false))
         };
-        let stranger = feed.keys().iter().find(|key| !is_known(key));
-        let name = stranger.map_or(String::new(), |key| key.to_string());
-        input(RunError::NoInput { name, names: self.names() })
+        let names = self.names();
+        match feed.keys().iter().find(|key| !is_known(key)) {
+            Some(stranger) => input(RunError::NoInput { name: stranger.to_string(), names }),
+            None => input(RunError::InputCount { wanted: self.inputs.len(), names, given: feed.len() }),
+        }
     }
 }
 
