@@ -85,6 +85,22 @@ def _check(value: Any, name: str) -> None:
         raise _Unsupported(f"input `{name}` has an open shape {tuple(value.shape)}")
 
 
+def _version(value: Any) -> int:
+    """How often a tensor was written to, as far as PyTorch counts that."""
+    return value._version if isinstance(value, torch.Tensor) and not value.is_inference() else 0
+
+
+def _agrees(found: torch.Tensor, wanted: torch.Tensor) -> bool:
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        return False
+    if not wanted.is_floating_point():
+        return bool(torch.equal(found, wanted))
+    finite = wanted[wanted.isfinite()].double()
+    scale = float(finite.abs().max()) if finite.numel() else 1.0
+    share = 2e-2 if wanted.dtype == torch.float16 else 1e-3
+    return bool(torch.allclose(found.double(), wanted.double(), rtol=0.0, atol=share * scale, equal_nan=True))
+
+
 class _Compiled:
     """One graph: compiled models by the shapes of their inputs, and the graph itself to fall back on."""
 
@@ -110,16 +126,19 @@ class _Compiled:
         numbers = tuple(values[at] for at in self.numbers)
         key = (tuple((tuple(v.shape), v.dtype) for v in given), numbers)
         # Weights are constants of the compiled model: others, or changed ones, are another model.
-        versions = tuple((values[at].data_ptr(), values[at]._version) for at in self.weights)
+        versions = tuple((values[at].data_ptr(), _version(values[at])) for at in self.weights)
         found = self.models.get(key)
         if key not in self.models or (found is not None and found[0] != versions):
             found = self.models[key] = self.compile(values, given, versions)
         if found is None:
             return self.graph(*values)
-        _, run, inputs, template = found
-        arrays = run(None, {name: v.detach().numpy() for name, v in zip(inputs, given) if name is not None})
-        outputs = [torch.from_numpy(array) for array in arrays]
-        return tuple(outputs[at] if kind == "output" else None for kind, at in template)
+        _, run = found
+        try:
+            return run(given)
+        except Error as error:
+            self.models[key] = None
+            self.fall_back(str(error))
+            return self.graph(*values)
 
     def fall_back(self, why: str) -> None:
         if why not in self.said:
@@ -139,8 +158,7 @@ class _Compiled:
         return None
 
     def build(self, values: Sequence[Any], given: List[Any], versions: Any, path: str) -> Tuple[Any, ...]:
-        outputs = self.graph(*values)
-        flat = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+        flat = self.try_out(values)
         template, count = [], 0
         for output in flat:
             if output is not None and not isinstance(output, torch.Tensor):
@@ -169,7 +187,28 @@ class _Compiled:
         # Inputs that nothing depends on are gone.
         kept = {port.name for port in model.inputs}
         inputs = [name if name in kept else None for name in names]
-        return versions, model._native.run_list, inputs, template
+        native = model._native.run_list
+
+        def run(given: List[Any]) -> Tuple[Any, ...]:
+            feed = {name: value.detach().numpy() for name, value in zip(inputs, given) if name is not None}
+            outputs = [torch.from_numpy(array) for array in native(None, feed)]
+            return tuple(outputs[at] if kind == "output" else None for kind, at in template)
+
+        for found, wanted in zip(run(given), flat):
+            if wanted is not None and not _agrees(found, wanted):
+                raise _Unsupported("talweg computes something else than PyTorch does, which random numbers explain or a defect")
+        return versions, run
+
+    def try_out(self, values: Sequence[Any]) -> Sequence[Any]:
+        """What PyTorch computes on copies of the inputs; a graph that writes to them is PyTorch's."""
+        with torch.inference_mode(False):
+            copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
+            before = [_version(copy) for copy in copies]
+            outputs = self.graph(*copies)
+            for name, copy, version in zip(self.names, copies, before):
+                if _version(copy) != version:
+                    raise _Unsupported(f"it writes to its input `{name}`")
+        return outputs if isinstance(outputs, (tuple, list)) else (outputs,)
 
     def load(self, path: str) -> Model:
         threads, db = self.options.get("threads"), self.options.get("db", DEFAULT_DB)

@@ -85,6 +85,35 @@ def test_what_talweg_cannot_do_is_left_to_torch_and_named():
         close(torch.compile(function, backend="talweg")(x), function(x))
 
 
+def test_graphs_that_write_to_their_inputs_are_left_to_torch():
+    def function(x):
+        x.add_(1)
+        return x * 2
+
+    x = torch.zeros(3)
+    with torch.no_grad(), pytest.warns(FallbackWarning, match="writes to its input"):
+        close(torch.compile(function, backend="talweg")(x), torch.full((3,), 2.0))
+    close(x, torch.ones(3))
+
+
+def test_random_numbers_are_left_to_torch():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Dropout(0.5)).train()
+    compiled = torch.compile(model, backend="talweg")
+    x = torch.randn(4, 64)
+    with torch.no_grad(), pytest.warns(FallbackWarning):
+        assert not torch.equal(compiled(x), compiled(x))
+
+
+def test_inference_mode_and_other_types_work():
+    def function(a, n):
+        return a.half().float() + 1, n.cumsum(0), n > 2
+
+    a, n = torch.randn(4, 4), torch.arange(5)
+    with torch.inference_mode():
+        for found, wanted in zip(torch.compile(function, backend="talweg")(a, n), function(a, n)):
+            close(found, wanted)
+
+
 def test_the_package_is_not_torch(monkeypatch):
     import subprocess
     import sys
