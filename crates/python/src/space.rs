@@ -111,6 +111,9 @@ impl Sketch {
     }
 }
 
+/// A matrix of features, and where the rows of each candidate begin.
+type Rows<'py> = (Bound<'py, PyArray2<f32>>, Bound<'py, PyArray1<usize>>);
+
 /// All candidates of an operator on a machine.
 #[pyclass(frozen, module = "talweg")]
 pub struct Space {
@@ -200,11 +203,7 @@ impl Space {
 
     /// What a cost model sees of candidates: a matrix with a row for each store, and where the rows of each candidate
     /// begin.
-    fn features<'py>(
-        &self,
-        py: Python<'py>,
-        candidates: Vec<PyRef<'py, Candidate>>,
-    ) -> PyResult<(Bound<'py, PyArray2<f32>>, Bound<'py, PyArray1<usize>>)> {
+    fn features<'py>(&self, py: Python<'py>, candidates: Vec<PyRef<'py, Candidate>>) -> PyResult<Rows<'py>> {
         let points: Vec<Point> = candidates.iter().map(|c| c.0.clone()).collect();
         let mut features = self.features.lock().unwrap_or_else(PoisonError::into_inner);
         if features.is_none() {
