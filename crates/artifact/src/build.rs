@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use talweg_graph::{Program, Step, Task, ValueId, Work};
 use talweg_ir::{InterpError, Role, Source};
-use talweg_runtime::model::{self, Container, Manifest, Operand, Place, Port};
+use talweg_runtime::KernelMeta;
+use talweg_runtime::model::{self, Container, Manifest, Operand, Place, Port, Workspace};
 use talweg_target::Target;
 use talweg_tensor::Op;
 use talweg_tensor::op::Unary;
@@ -76,16 +77,18 @@ pub fn build(
     choose: &(dyn Fn(&Task) -> Choice + Sync),
 ) -> Result<Artefact, BuildError> {
     let compiled = compile_all(program, options, choose)?;
-    let plan = Plan::new(program);
+    let threads = options.target.cores.max(1) as usize;
+    let plan = Plan::new(program, &compiled, threads);
     let mut weights = Weights::default();
     let mut steps = Vec::new();
-    for step in &program.steps {
+    for (at, step) in program.steps.iter().enumerate() {
         match &step.work {
             Work::View => {}
             Work::Plain(op) => steps.push(plan.plain(program, step, op, &mut weights)?),
             Work::Kernel(task) => {
                 let arguments = plan.arguments(program, step, *task, &compiled[*task], &mut weights)?;
-                let work = model::Work::Kernel { kernel: *task, arguments };
+                let workspace = plan.workspaces[at].map(|offset| Workspace { offset, threads });
+                let work = model::Work::Kernel { kernel: *task, arguments, workspace };
                 steps.push(model::Step { work, nodes: step.nodes.clone() });
             }
         }
@@ -237,12 +240,15 @@ struct Plan {
     /// For every root in the arena, its position among the planned.
     planned: Vec<Option<usize>>,
     arena: Arena,
+    /// For every step that needs workspace, where in the arena it is.
+    workspaces: Vec<Option<u64>>,
     /// Outputs of the network that are constants, and where in the arena they are copied to.
     copies: Vec<(ValueId, u64)>,
 }
 
 impl Plan {
-    fn new(program: &Program) -> Plan {
+    /// Plans all values, and the workspace of kernels for a number of threads.
+    fn new(program: &Program, compiled: &[CompiledTask], threads: usize) -> Plan {
         let graph = &program.graph;
         let mut root: Vec<ValueId> = (0..graph.values.len() as u32).map(ValueId).collect();
         for step in &program.steps {
@@ -287,9 +293,26 @@ impl Plan {
         for output in &copied {
             values.push(Lifetime { bytes: graph.ty(*output).bytes() as u64, first: end, last: end });
         }
+        let first_workspace = values.len();
+        let mut needy = Vec::new();
+        for (at, step) in program.steps.iter().enumerate() {
+            let Work::Kernel(task) = step.work else { continue };
+            let meta = &compiled[task].compiled.meta;
+            let (shared_bytes, scratch_bytes) = (meta.shared_bytes, meta.scratch_bytes);
+            let meta = KernelMeta { name: String::new(), shared_bytes, scratch_bytes };
+            let bytes = meta.workspace_bytes(threads) as u64;
+            if bytes > 0 {
+                needy.push(at);
+                values.push(Lifetime { bytes, first: at + 1, last: at + 1 });
+            }
+        }
         let arena = Arena::plan(&values);
-        let offsets = arena.offsets[first_copy..].to_vec();
-        Plan { root, planned, arena, copies: copied.into_iter().zip(offsets).collect() }
+        let mut workspaces = vec![None; program.steps.len()];
+        for (at, offset) in needy.into_iter().zip(&arena.offsets[first_workspace..]) {
+            workspaces[at] = Some(*offset);
+        }
+        let offsets = arena.offsets[first_copy..first_workspace].to_vec();
+        Plan { root, planned, arena, workspaces, copies: copied.into_iter().zip(offsets).collect() }
     }
 
     /// Where a value that is not a constant is.

@@ -7,7 +7,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use talweg_runtime::KernelMeta;
 use talweg_runtime::model::{Place, Port, Work};
 
 use crate::build::Artefact;
@@ -165,7 +164,8 @@ impl Artefact {
         let _ = write!(
             text,
             "\nstruct {prefix}_session {{\n    pool pool;\n    uint8_t *arena;\n    uint8_t *workspace;\n}};\n\n\
-             #define A(offset) (s->arena + offset##u)\n#define W(offset) ((uint8_t *){prefix}_weights + offset##u)\n\n"
+             #define A(offset) (s->arena + offset##u)\n#define W(offset) ((uint8_t *){prefix}_weights + offset##u)\n\
+             #define S(offset, most) (s->pool.table.threads <= most ? A(offset) : s->workspace)\n\n"
         );
         self.create(prefix, &mut text);
         let _ = write!(
@@ -187,13 +187,17 @@ impl Artefact {
         }
         let _ = writeln!(text, "EXPORT void {prefix}_run({prefix}_session *s) {{");
         for step in &manifest.steps {
-            if let Work::Kernel { kernel, arguments } = &step.work {
+            if let Work::Kernel { kernel, arguments, workspace } = &step.work {
                 let arguments: Vec<String> = arguments.iter().map(|at| place(*at)).collect();
                 let alone = manifest.kernels[*kernel].threads == Some(1);
                 let table = if alone { "&serial" } else { "&s->pool.table" };
+                let workspace = match workspace {
+                    Some(planned) => format!("S({}, {})", planned.offset, planned.threads),
+                    None => "s->workspace".to_string(),
+                };
                 let _ = writeln!(
                     text,
-                    "    {}((uint8_t *const[]){{{}}}, s->workspace, {table});",
+                    "    {}((uint8_t *const[]){{{}}}, {workspace}, {table});",
                     symbol(prefix, *kernel),
                     arguments.join(", ")
                 );
@@ -209,25 +213,15 @@ impl Artefact {
         for feature in manifest.features.iter().filter(|f| CHECKED.contains(&f.as_str())) {
             let _ = writeln!(text, "    if (!__builtin_cpu_supports(\"{feature}\")) return NULL;");
         }
-        let workspace = |threads: usize| {
-            let sizes = manifest.kernels.iter().map(|kernel| {
-                let meta = KernelMeta {
-                    name: String::new(),
-                    shared_bytes: kernel.shared_bytes as usize,
-                    scratch_bytes: kernel.scratch_bytes as usize,
-                };
-                meta.workspace_bytes(threads)
-            });
-            sizes.max().unwrap_or(0)
-        };
         // What each further thread needs at most; shared parts are counted once.
-        let (one, per_thread) = (workspace(1), scratch(manifest));
+        let one = manifest.kernels.iter().map(|kernel| kernel.workspace_bytes(1)).max().unwrap_or(0);
+        let (per_thread, planned) = (scratch(manifest), planned_threads(manifest));
         let arena = manifest.arena_bytes.next_multiple_of(64).max(64);
         let _ = write!(
             text,
             "    if (threads < 1) threads = 1;\n    {prefix}_session *s = calloc(1, sizeof *s);\n    if (!s) return NULL;\n    \
              s->arena = aligned_alloc(64, {arena}u);\n    \
-             s->workspace = aligned_alloc(64, {}u + {per_thread}u * (size_t)(threads - 1));\n    \
+             s->workspace = aligned_alloc(64, threads <= {planned} ? 64u : {}u + {per_thread}u * (size_t)(threads - 1));\n    \
              if (!s->arena || !s->workspace || pool_start(&s->pool, threads)) {{\n        free(s->arena);\n        \
              free(s->workspace);\n        free(s);\n        return NULL;\n    }}\n    memset(s->arena, 0, {arena}u);\n    return s;\n}}\n\n",
             one.max(64)
@@ -264,6 +258,17 @@ impl Artefact {
 /// The scratch of one worker, at most.
 fn scratch(manifest: &talweg_runtime::model::Manifest) -> u64 {
     manifest.kernels.iter().map(|kernel| kernel.scratch_bytes.next_multiple_of(64)).max().unwrap_or(0)
+}
+
+/// Threads up to which no step needs workspace outside of the arena.
+fn planned_threads(manifest: &talweg_runtime::model::Manifest) -> usize {
+    let steps = manifest.steps.iter().filter_map(|step| match &step.work {
+        Work::Kernel { kernel, workspace, .. } if manifest.kernels[*kernel].workspace_bytes(1) > 0 => {
+            Some(workspace.map_or(0, |planned| planned.threads))
+        }
+        _ => None,
+    });
+    steps.min().unwrap_or(0)
 }
 
 fn symbol(prefix: &str, at: usize) -> String {

@@ -1,5 +1,5 @@
 //! Machine code of convolutions by Winograd's algorithm: the compiled network computes what the graph means, on one
-//! thread and on two.
+//! thread, on all cores, and on more.
 
 use std::sync::Arc;
 
@@ -43,10 +43,15 @@ fn check(channels: usize, filters: usize, extents: &[usize], tile: i64) {
     program.choose(&|fork| fork.ways.iter().position(|way| way.algorithm == algorithm).unwrap_or(0));
     assert_eq!(program.forks[0].chosen().algorithm, algorithm);
     let options = BuildOptions { target: Target::host(), jobs: 2 };
-    let bytes = build(&program, &options, &|_| Choice::Default).unwrap().to_bytes().unwrap();
-    let model = Arc::new(Model::from_bytes(&bytes).unwrap());
-    for threads in [1, 2] {
+    let artefact = build(&program, &options, &|_| Choice::Default).unwrap();
+    let (arena, bound) = (artefact.manifest.arena_bytes, artefact.arena_bound);
+    assert!(10 * arena <= 13 * bound, "an arena of {arena} bytes, {bound} would do");
+    let model = Arc::new(Model::from_bytes(&artefact.to_bytes().unwrap()).unwrap());
+    let cores = options.target.cores as usize;
+    for threads in [1, cores, cores + 3] {
         let mut session = Session::new(model.clone(), &SessionOptions { threads, pin: false }).unwrap();
+        // The stages between the transforms are part of the arena, but for threads nobody planned with.
+        assert_eq!(session.memory_bytes() as u64 > arena, threads > cores);
         let found = session.run(&inputs).unwrap();
         let error = difference(&expected[0], &found[0]);
         assert!(error <= algorithm.expected_error(), "{algorithm}, {shape:?}: error {error}");

@@ -2,15 +2,17 @@
 //!
 //! 1. Every operator that reduces is an *anchor*. It takes the elementwise operators behind it as long as each is the
 //!    only reader of the one before (bias, activation, residual add), and reshapes and transposes that cost nothing.
+//!    The two products and the softmax of an attention are one anchor.
 //! 2. Movements of elements that every reader can read through are computed nowhere ([`Groups::seen_through`]).
 //! 3. What is left is elementwise: a node joins the one task that reads it, or starts a task of its own.
 //!
 //! A task has one output. Every path out of an anchor leads through the end of its chain, so no task waits for itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use talweg_tensor::Op;
 
+use crate::attention::Attention;
 use crate::emit::contraction::Product;
 use crate::emit::task::Group;
 use crate::emit::{dtype_of, elementwise, movement, reshape};
@@ -78,11 +80,12 @@ pub(crate) fn group(graph: &Graph, refused: &BTreeSet<NodeId>, alone: &BTreeSet<
         .map(|(i, n)| if refused.contains(&NodeId(i as u32)) { Kind::Plain } else { kind(graph, n) })
         .collect();
     let outputs = graph.outputs.iter().copied().collect();
-    let consumers = graph.consumers();
+    let (consumers, producers) = (graph.consumers(), graph.producers());
     let mut fuser = Fuser {
         graph,
         kinds,
         consumers,
+        producers,
         outputs,
         alone,
         task: vec![None; graph.nodes.len()],
@@ -102,6 +105,7 @@ struct Fuser<'g> {
     graph: &'g Graph,
     kinds: Vec<Kind>,
     consumers: Vec<Vec<NodeId>>,
+    producers: Vec<Option<NodeId>>,
     outputs: BTreeSet<ValueId>,
     alone: &'g BTreeSet<NodeId>,
     /// For every node, its task.
@@ -126,11 +130,14 @@ impl Fuser<'_> {
 
     /// Anchors with the chains behind them.
     fn chains(&mut self) {
+        let mut attentions = self.attentions();
+        let inner: BTreeSet<NodeId> = attentions.values().flat_map(Attention::nodes).collect();
         for at in 0..self.graph.nodes.len() {
-            if self.kinds[at] != Kind::Anchor {
+            let id = NodeId(at as u32);
+            if self.kinds[at] != Kind::Anchor || inner.contains(&id) {
                 continue;
             }
-            let id = NodeId(at as u32);
+            let attention = attentions.remove(&id);
             let node = self.node(id);
             let mut layout = Axes::of(self.graph, node);
             let mut tail = node.outputs[0];
@@ -146,12 +153,29 @@ impl Fuser<'_> {
                 tail = self.node(next).outputs[0];
                 chain.push(next);
             }
-            for member in chain.iter().chain([&id]) {
+            let before: Vec<NodeId> = attention.iter().flat_map(Attention::nodes).collect();
+            for member in before.iter().chain(&chain).chain([&id]) {
                 self.task[member.index()] = Some(self.groups.len());
             }
             let order = layout.order();
-            self.groups.push(Group { anchor: Some(id), chain, order, output: tail, ..Group::default() });
+            let anchor = Some(id);
+            self.groups.push(Group { anchor, attention, chain, order, output: tail, ..Group::default() });
         }
+    }
+
+    /// The attentions of the graph, by their last product.
+    fn attentions(&self) -> BTreeMap<NodeId, Attention> {
+        let mut out = BTreeMap::new();
+        let only_reader = |value| self.only_reader(value);
+        for at in 0..self.graph.nodes.len() {
+            let id = NodeId(at as u32);
+            let usable = |id: NodeId| !self.alone.contains(&id) && self.kinds[id.index()] != Kind::Plain;
+            let found = Attention::ending_in(self.graph, &self.producers, &only_reader, id);
+            if let Some(found) = found.filter(|a| usable(id) && a.nodes().all(usable)) {
+                out.insert(id, found);
+            }
+        }
+        out
     }
 
     /// Whether a node can follow in the same pass.
@@ -259,10 +283,15 @@ impl Fuser<'_> {
                     node.op,
                     Op::Reduce(_) | Op::Softmax { .. } | Op::LayerNorm { .. } | Op::RmsNorm { .. }
                 );
-                let input = node.inputs[0]?;
-                let before = |r: NodeId| r == anchor || group.inside.contains(&r);
+                // Both products of an attention store what they read of a head before they use it.
+                let scores = group.attention.as_ref().map(|a| a.scores);
+                let input = match scores {
+                    Some(scores) => self.node(scores).inputs[0]?,
+                    None => node.inputs[0]?,
+                };
+                let before = |r: NodeId| r == anchor || Some(r) == scores || group.inside.contains(&r);
                 let all_before = self.readers_behind(output, seen).into_iter().all(before);
-                (passes
+                ((passes || scores.is_some())
                     && all_before
                     && !self.alone.contains(&anchor)
                     && elements(input) <= 2 * elements(output))

@@ -9,11 +9,13 @@
 //! | [`mod@partition`] | cutting: tasks emitted, deduplicated, in order |
 //! | [`forks`] | steps that several algorithms can do, and choosing among them |
 //! | `fuse` | which nodes become one task |
+//! | `attention` | attention among the nodes of a graph |
 //! | `emit` | operators as tensor expressions, one file for each family |
 //! | `constants` | weights in another layout |
 //! | [`reference`] | what a graph and a program mean, computed plainly |
 //! | [`testing`] | graphs by hand and random inputs |
 
+mod attention;
 mod constants;
 mod emit;
 pub mod forks;

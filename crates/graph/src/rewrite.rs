@@ -11,6 +11,8 @@ pub(crate) enum Edit {
     Nodes(Vec<Node>),
     /// Its only output is this value.
     Value(ValueId),
+    /// Each of several nodes is replaced by the nodes beside it.
+    Places(Vec<(NodeId, Vec<Node>)>),
 }
 
 /// Why rewriting stopped early: a defect of the rule named.
@@ -50,13 +52,15 @@ pub struct RewriteReport {
     pub applied: Vec<(&'static str, usize)>,
 }
 
-/// Rewrites a graph: folds, recognises patterns, moves images to channels last, cancels what cancels.
+/// Rewrites a graph: folds, recognises patterns, moves images to channels last, cancels what cancels, merges what reads
+/// the same.
 pub fn optimise(graph: &mut Graph) -> Result<RewriteReport, RewriteError> {
     graph.verify()?;
     let mut report = RewriteReport::default();
     run(graph, rules::SIMPLIFY, &mut report)?;
     let all: Vec<Rule> = rules::SIMPLIFY.iter().chain(rules::LAYOUT).copied().collect();
     run(graph, &all, &mut report)?;
+    run(graph, rules::MERGE, &mut report)?;
     Ok(report)
 }
 
@@ -194,6 +198,12 @@ impl<'g> Context<'g> {
             Edit::Value(value) => {
                 let node = self.graph.nodes.remove(id.index());
                 self.graph.replace_uses(node.outputs[0], value);
+            }
+            Edit::Places(mut places) => {
+                places.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+                for (at, nodes) in places {
+                    self.graph.nodes.splice(at.index()..=at.index(), nodes);
+                }
             }
         }
         self.refresh();

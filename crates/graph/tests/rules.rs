@@ -210,3 +210,56 @@ fn transposes_sink_to_the_end() {
         "Transpose Conv Relu Max Concat Conv Reduce",
     );
 }
+
+/// Heads of a projection, with or without a bias.
+fn heads(b: &mut Builder, x: ValueId, width: usize, bias: bool, seed: u64) -> ValueId {
+    let w = b.weights(&[6, width], seed);
+    let mut y = b.op(Op::MatMul, &[x, w]);
+    if bias {
+        let bias = b.weights(&[width], seed + 1);
+        y = b.op(Op::Binary(Binary::Add), &[y, bias]);
+    }
+    b.op(Op::Reshape { shape: vec![5, width / 2, 2] }, &[y])
+}
+
+#[test]
+fn merge_products_whose_columns_are_taken_apart() {
+    rewrites(
+        |b| {
+            let x = b.input(&[5, 6]);
+            let (q, k) = (heads(b, x, 4, true, 1), heads(b, x, 4, false, 3));
+            let k = b.op(Op::Transpose { perm: vec![0, 2, 1] }, &[k]);
+            b.op(Op::MatMul, &[q, k])
+        },
+        "MatMul Add Reshape MatMul Reshape Transpose MatMul",
+        "MatMul Add Slice Reshape Slice Reshape Transpose MatMul",
+    );
+}
+
+#[test]
+fn products_that_are_finished_in_one_pass_stay_apart() {
+    rewrites(
+        |b| {
+            let x = b.input(&[5, 6]);
+            let (up, gate) = (b.weights(&[6, 8], 1), b.weights(&[6, 8], 2));
+            let (u, g) = (b.op(Op::MatMul, &[x, up]), b.op(Op::MatMul, &[x, gate]));
+            let g = b.op(Op::Unary(Unary::Sigmoid), &[g]);
+            b.op(Op::Binary(Binary::Mul), &[g, u])
+        },
+        "MatMul MatMul Sigmoid Mul",
+        "MatMul MatMul Sigmoid Mul",
+    );
+}
+
+#[test]
+fn a_product_that_is_given_out_stays_whole() {
+    let mut b = Builder::new("whole");
+    let x = b.input(&[5, 6]);
+    let (v, w) = (b.weights(&[6, 4], 1), b.weights(&[6, 4], 2));
+    let (y, z) = (b.op(Op::MatMul, &[x, v]), b.op(Op::MatMul, &[x, w]));
+    let turned = b.op(Op::Transpose { perm: vec![1, 0] }, &[z]);
+    let product = b.op(Op::MatMul, &[y, turned]);
+    let program = check(&b.finish(&[y, product]));
+    let products = program.graph.nodes.iter().filter(|n| n.op == Op::MatMul).count();
+    assert_eq!(products, 3, "{}", program.graph);
+}

@@ -57,9 +57,15 @@ pub struct SketchState {
 }
 
 impl SketchState {
-    /// The state before any rule: nothing decided, but for transforms that no search needs to vary.
+    /// The state before any rule: nothing decided, but for what no search needs to vary.
     pub fn new(dag: &Dag, target: &Target) -> SketchState {
-        let mut state = SketchState {
+        let mut starts = SketchState::starts(dag, target);
+        starts.swap_remove(0)
+    }
+
+    /// The states before any rule, at least one: several where the default schedule has variants without knobs.
+    pub fn starts(dag: &Dag, target: &Target) -> Vec<SketchState> {
+        let empty = SketchState {
             schedule: Schedule::new(dag.clone()),
             machine: Machine::of(target),
             knobs: Vec::new(),
@@ -68,12 +74,21 @@ impl SketchState {
             places: Vec::new(),
             choices: Vec::new(),
         };
-        if let Some(transforms) = analytic::transforms(dag, target)
-            && transforms.steps.into_iter().all(|step| state.step(step).is_ok())
-        {
-            state.decided.extend(transforms.stages);
+        let mut out = Vec::new();
+        for (at, decided) in analytic::beginnings(dag, target).into_iter().enumerate() {
+            let mut state = empty.clone();
+            if decided.steps.into_iter().all(|step| state.step(step).is_ok()) {
+                state.decided.extend(decided.stages);
+                if at > 0 {
+                    state.choose(format!("variant {at}"));
+                }
+                out.push(state);
+            }
         }
-        state
+        if out.is_empty() {
+            out.push(empty);
+        }
+        out
     }
 
     /// Questions about the stages.

@@ -14,6 +14,8 @@
 //! | [`peers`] | other runtimes in the user's Python, timed on the same model |
 //! | [`contest`] | searches compared: runs, their table and their curves |
 //! | [`cli`], [`commands`] | the command line; one file a verb |
+//! | [`roofline`] | how fast a task could be on this machine |
+//! | [`explain`] | why a task is scheduled as it is |
 //! | [`bench`] | building, checking and timing an operator in worker processes |
 
 // The verbs name the facade as any other program does.
@@ -24,12 +26,14 @@ pub mod bench;
 pub mod cli;
 pub mod commands;
 pub mod contest;
+pub mod explain;
 pub mod in_place;
 pub mod lock;
 pub mod network;
 pub mod network_tuning;
 pub mod operator;
 pub mod peers;
+pub mod roofline;
 
 pub use bench::{BenchError, BenchOptions, Report, run as bench_operator};
 pub use network::{Network, NetworkError, Winners};
@@ -38,3 +42,20 @@ pub use talweg_onnx::ImportOptions;
 pub use talweg_runtime::model::{Model, ModelError, RunError, Session, SessionOptions};
 pub use talweg_target::Target;
 pub use talweg_tensor::Tensor;
+
+/// The Rust blocks of the book, so that the tests of the documentation run them.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/src/guide/rust.md")]
+    struct Guide;
+    #[doc = include_str!("../../../docs/src/how/space.md")]
+    struct Space;
+    #[doc = include_str!("../../../docs/src/how/features.md")]
+    struct Features;
+    #[doc = include_str!("../../../docs/src/extend/operator.md")]
+    struct AddOperator;
+    #[doc = include_str!("../../../docs/src/extend/sketch-rule.md")]
+    struct AddRule;
+    #[doc = include_str!("../../../docs/src/extend/strategy.md")]
+    struct AddStrategy;
+}

@@ -27,6 +27,7 @@ fn runs(folder: &Path) -> Vec<(String, SystemTime)> {
     let entries = std::fs::read_dir(folder.join("runs")).expect("a folder of runs");
     let mut out: Vec<(String, SystemTime)> = entries
         .map(|e| e.expect("an entry"))
+        .filter(|e| e.path().extension().is_some_and(|x| x == "json"))
         .map(|e| {
             (
                 e.file_name().to_string_lossy().into_owned(),
@@ -55,7 +56,7 @@ fn finished_runs_are_not_repeated_and_the_table_is_exact() {
     let lost = folder.join("runs").join(&before[1].0);
     let content = std::fs::read_to_string(&lost).expect("a run");
     std::fs::remove_file(&lost).expect("it is gone");
-    std::fs::write(lost.with_extension("json.part"), "half a f").expect("what a kill leaves");
+    std::fs::write(folder.join("runs/.talweg-killed"), "half a f").expect("what a kill leaves");
     let (again, told) = succeeds(&first);
     assert!(told.contains("3 of 4 runs are in"), "{told}");
     assert_eq!(told.matches(" trials in ").count(), 1, "{told}");
@@ -106,13 +107,17 @@ fn real_runs_are_timed_from_the_start_and_end_in_a_playoff() {
     let dir = tempfile::tempdir().expect("a folder");
     let output = dir.path().to_str().expect("a plain path");
     let arguments =
-        ["--budget", "2s", "--seeds", "1", "--threads", "1", "--playoff", "1", "--ops", TINY, "--json"];
+        ["--budget", "8s", "--seeds", "1", "--threads", "1", "--playoff", "1", "--ops", TINY, "--json"];
     let (json, _) =
         succeeds(&[&arguments[..], &["--strategies", "random,genetic", "--output", output]].concat());
     let object: Value = serde_json::from_str(&json).expect("one JSON object");
     assert_eq!(object["table"]["reference"], "random");
-    let us = object["playoffs"][0]["us"].as_array().expect("a playoff");
-    assert!(us.len() == 2 && us.iter().all(|p| p[1].as_f64().is_some_and(|us| us > 0.0)), "{object}");
+    let entries = object["playoffs"][0]["entries"].as_array().expect("a playoff");
+    let is_timed = |us: &Value| us.as_f64().is_some_and(|us| us > 0.0);
+    let is_whole =
+        |e: &Value| e["curve_us"].as_array().is_some_and(|c| !c.is_empty() && c.iter().all(is_timed));
+    assert!(entries.len() == 2, "{object}");
+    assert!(entries.iter().all(|e| is_timed(&e["winner_us"]) && is_whole(e)), "{object}");
     let levels = object["table"]["contestants"][0]["rows"][0]["levels"].as_array().expect("levels");
     assert!(levels.iter().all(|l| l["own"].as_f64().is_some_and(|s| s > 0.0)), "{object}");
 }

@@ -74,6 +74,9 @@ pub struct TuneOptions {
     pub patience: usize,
     /// How many candidates near the default schedule the first batch begins with; random and grid search do without.
     pub seeds: usize,
+    /// Whether a search must find everything by itself: without candidates near the default schedule, and without
+    /// counting that as found. For comparisons of searches.
+    pub from_nothing: bool,
     /// The run ends when all tasks together are expected to gain less than this share of their time: see
     /// [`Forecast`](talweg_search::forecast::Forecast). Zero: it never ends for that.
     pub least_gain: f64,
@@ -115,6 +118,7 @@ impl TuneOptions {
             failures: 32,
             patience: 20,
             seeds: 3,
+            from_nothing: false,
             least_gain: 0.0,
             reserve: Duration::ZERO,
             cold_weights: false,
@@ -131,7 +135,9 @@ impl TuneOptions {
 
     /// Whether the first batch of a task begins with candidates near the default schedule.
     pub(crate) fn takes_seeds(&self) -> bool {
-        self.extension.as_ref().map_or(self.strategy.takes_seeds(), |extended| extended.0.takes_seeds())
+        let takes =
+            self.extension.as_ref().map_or(self.strategy.takes_seeds(), |extended| extended.0.takes_seeds());
+        takes && !self.from_nothing
     }
 
     /// Seconds since the start.

@@ -90,6 +90,8 @@ pub struct TaskReport {
     pub curve: Vec<(f64, f64)>,
     /// For each point of the curve, the candidates of this task measured until then.
     pub curve_trials: Vec<usize>,
+    /// For each point of the curve, the steps of what was best.
+    pub curve_traces: Vec<String>,
     /// The fastest of the strategy's first batch, in seconds, before anything of this task was measured; candidates near
     /// the default schedule, which are measured with it, aside.
     pub first_batch: Option<f64>,

@@ -107,7 +107,9 @@ impl<R: Runner> Tuner<R> {
     ) -> (Vec<Measured>, Option<(usize, R::Kernel)>) {
         let best = task.best_seconds();
         let reserve = self.reserve();
-        let TaskRun { space, key, data, failures, curve, curve_trials, trials, successes, .. } = task;
+        let TaskRun {
+            space, key, data, failures, curve, curve_trials, curve_traces, trials, successes, ..
+        } = task;
         let space: &Space = space;
         let mut bench = Bench {
             at,
@@ -116,6 +118,7 @@ impl<R: Runner> Tuner<R> {
             failures,
             curve,
             curve_trials,
+            curve_traces,
             task_trials: trials,
             successes,
             batch,
@@ -197,6 +200,7 @@ struct Bench<'a, 'l, K> {
     failures: &'a mut Failures,
     curve: &'a mut Vec<(f64, f64)>,
     curve_trials: &'a mut Vec<usize>,
+    curve_traces: &'a mut Vec<String>,
     task_trials: &'a mut usize,
     successes: &'a mut usize,
     batch: &'a [Candidate],
@@ -271,6 +275,7 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
                 let now = self.options.elapsed();
                 self.curve.push((now, self.best));
                 self.curve_trials.push(*self.task_trials);
+                self.curve_traces.push(record.trace.clone());
                 (self.listener)(Event::NewBest { task, candidate: name, seconds: self.best, at: now });
             }
         }

@@ -70,10 +70,32 @@ impl<'a> Tiles<'a> {
         factors.into_iter().flatten().map(|f| f.as_int().unwrap_or(1).max(1)).collect()
     }
 
+    /// A stage, and the first that is placed inside its loops, where it accumulates; what that reads is placed later.
+    fn with_accumulator<'s>(&'s self, stage: &'s str) -> impl Iterator<Item = &'s str> {
+        let inside = self.steps.iter().find_map(|step| match step {
+            Step::ComputeAt { stage: inner, target, .. } if target == stage => Some(inner.as_str()),
+            _ => None,
+        });
+        std::iter::once(stage).chain(inside)
+    }
+
+    /// The tiles of a reduction, outermost first, and its unrolled iterations.
+    fn reduction(&self, stage: &str, axis: &str, extent: i64) -> (Vec<i64>, i64) {
+        let mut splits = self.with_accumulator(stage).map(|s| (s, self.factors(s, axis)));
+        let Some((of, mut factors)) = splits.find(|(_, f)| !f.is_empty()) else { return (vec![extent], 1) };
+        let innermost = format!("{axis}.{}", factors.len());
+        let unrolled = self.inner.contains(&(of, innermost.as_str())).then(|| factors.pop()).flatten();
+        if factors.is_empty() {
+            factors.push(extent / unrolled.unwrap_or(1));
+        }
+        (factors, unrolled.unwrap_or(1))
+    }
+
     /// The extents of the levels of an axis, level 0 left out, innermost last.
     fn levels(&self, stage: &str, axis: &str, extent: i64, levels: usize) -> Vec<i64> {
         let mut out = vec![1; levels];
-        let mut factors = self.factors(stage, axis);
+        let mut splits = self.with_accumulator(stage).map(|s| self.factors(s, axis));
+        let mut factors = splits.find(|f| !f.is_empty()).unwrap_or_default();
         let is_split = !factors.is_empty();
         let outer = if is_split { format!("{axis}.0") } else { axis.to_string() };
         let covered: i64 = factors.iter().product();
@@ -110,18 +132,13 @@ impl<'a> Tiles<'a> {
         };
         let wanted = |role: &KnobRole| match role {
             KnobRole::Tile { stage, axis, extent, level, reduce: true, .. } => {
-                // The whole reduction in the outermost of its levels, unless the default splits it.
-                let accumulator = format!("{stage}.local");
-                let split =
-                    [stage, &accumulator].map(|s| self.factors(s, axis)).into_iter().find(|f| !f.is_empty());
-                let whole = || if *level == 1 { *extent } else { 1 };
-                split.map_or_else(whole, |f| f.get(*level - 1).copied().unwrap_or(1))
+                self.reduction(stage, axis, *extent).0.get(*level - 1).copied().unwrap_or(1)
             }
             KnobRole::Tile { stage, axis, extent, level, .. } => {
                 let levels = self.levels(stage, axis, *extent, depth(stage, axis));
                 levels.get(*level - 1).copied().unwrap_or(1)
             }
-            KnobRole::Unroll { .. } => 1,
+            KnobRole::Unroll { stage, axis, extent } => self.reduction(stage, axis, *extent).1,
             KnobRole::Choice { .. } => 0,
         };
         let value = |k: &talweg_space::Knob| match k.role {
@@ -140,13 +157,17 @@ mod tests {
 
     use super::*;
 
-    /// The first seed of a trace as `knob=value`, for the knobs of a stage that are not 1.
+    /// The first seed of a trace: the knobs of a stage that are not 1.
     fn seed(spec: &str, stage: &str, trace: &str) -> String {
         let dag = Spec::parse(spec).expect("an operator").build().expect("a program");
         let space = Space::of(&dag, &Target::generic(Isa::Avx512));
         let found = seeds(&space, &Trace::parse(trace).expect("a trace"), 3);
-        let first = found.first().expect("the schedule is in the space");
-        let knobs = space.sketches[first.sketch].knobs.iter().zip(&first.values);
+        knobs_of(&space, found.first().expect("the schedule is in the space"), stage)
+    }
+
+    /// The knobs of a stage that are not 1, as `knob=value`.
+    fn knobs_of(space: &Space, candidate: &Candidate, stage: &str) -> String {
+        let knobs = space.sketches[candidate.sketch].knobs.iter().zip(&candidate.values);
         let of_stage = knobs.filter(|(k, v)| k.role.stage() == stage && **v != 1);
         of_stage.map(|(k, v)| format!("{}={v}", k.symbol)).collect::<Vec<_>>().join(" ")
     }
@@ -163,6 +184,21 @@ mod tests {
         let split = steps.replace("[14]", "[5, 14]") + "parallel matmul j.0";
         // Fifteen times five tiles would be more than the extent needs.
         assert_eq!(seed(spec, "matmul", &split), "$matmul.i.2=5 $matmul.i.3=14 $matmul.j.3=32");
+    }
+
+    #[test]
+    fn blocks_of_the_reduction_go_around_the_tiles_of_the_accumulator() {
+        let steps = "split Y j [3, 64]\nreorder Y j.0 i j.1 j.2\ncompute_at matmul Y j.0\n\
+            split matmul k [128, 2]\nsplit matmul i [6]\nsplit matmul j [64]\n\
+            reorder matmul k.0 j.0 i.0 k.1 k.2 i.1 j.1\nunroll matmul k.2\nunroll matmul i.1\n\
+            vectorize matmul j.1\nvectorize Y j.2\nparallel Y j.0";
+        let spec = "matmul:m=128,n=768,k=3072,epilogue=bias+gelu";
+        let dag = Spec::parse(spec).expect("an operator").build().expect("a program");
+        let space = Space::of(&dag, &Target::generic(Isa::Avx512));
+        let found = seeds(&space, &Trace::parse(steps).expect("a trace"), 3);
+        let texts: Vec<String> = found.iter().map(|c| knobs_of(&space, c, "Y")).collect();
+        let blocked = "$Y.i.2=22 $Y.i.3=6 $Y.j.2=3 $Y.j.3=64 $Y.k.1=128 $Y.k.u=2";
+        assert!(texts.iter().any(|t| t == blocked), "{texts:?}");
     }
 
     #[test]

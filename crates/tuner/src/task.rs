@@ -68,8 +68,12 @@ pub struct TaskRun<R: Runner> {
     pub curve: Vec<(f64, f64)>,
     /// Candidates measured at each point of the curve.
     pub curve_trials: Vec<usize>,
+    /// The steps of what was best at each point of the curve.
+    pub curve_traces: Vec<String>,
     /// The fastest of the first batch, once it is known.
     pub first_batch: Option<f64>,
+    /// Whether the default schedule counts as found.
+    pub default_counts: bool,
     /// Candidates near the default schedule, to be measured first.
     pub seeds: Vec<Candidate>,
     /// Batches in a row without improvement, measured or predicted.
@@ -81,10 +85,10 @@ pub struct TaskRun<R: Runner> {
 }
 
 impl<R: Runner> TaskRun<R> {
-    /// The fastest time so far, the default's included.
+    /// The fastest time so far, the default's included where it counts.
     pub fn best_seconds(&self) -> f64 {
         let fastest = self.contenders.first().map_or(f64::INFINITY, |c| c.seconds);
-        fastest.min(self.default.contender.seconds)
+        if self.default_counts { fastest.min(self.default.contender.seconds) } else { fastest }
     }
 
     /// Keeps a candidate if it is among the fastest `capacity`.
@@ -118,6 +122,7 @@ impl<R: Runner> TaskRun<R> {
             failures: self.failures.clone(),
             curve: self.curve.clone(),
             curve_trials: self.curve_trials.clone(),
+            curve_traces: self.curve_traces.clone(),
             first_batch: self.first_batch,
         }
     }

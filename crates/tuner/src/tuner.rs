@@ -272,7 +272,9 @@ impl<R: Runner> Tuner<R> {
             failures: Failures::new(),
             curve: Vec::new(),
             curve_trials: Vec::new(),
+            curve_traces: Vec::new(),
             first_batch: None,
+            default_counts: !self.options.from_nothing,
             seeds: Vec::new(),
             settled: 0,
             closed: None,
@@ -290,9 +292,13 @@ impl<R: Runner> Tuner<R> {
             task.seeds.retain(|seed| known.iter().all(|sample| sample.candidate != *seed));
         }
         self.store_default(&mut task)?;
-        task.curve.push((known_at, task.default.contender.seconds));
-        if task.best_seconds() < task.default.contender.seconds {
-            task.curve.push((self.options.elapsed(), task.best_seconds()));
+        if task.default_counts {
+            task.curve.push((known_at, task.default.contender.seconds));
+            task.curve_traces.push(task.default.contender.trace.clone());
+        }
+        if let Some(first) = task.contenders.first().filter(|c| c.seconds <= task.best_seconds()) {
+            task.curve.push((self.options.elapsed(), first.seconds));
+            task.curve_traces.push(first.trace.clone());
         }
         task.curve_trials = vec![0; task.curve.len()];
         listener(Event::TaskStarted {

@@ -3,7 +3,7 @@
 use inkwell::FloatPredicate;
 use inkwell::values::InstructionOpcode;
 
-use super::{clamp, polynomial};
+use super::polynomial;
 use crate::ops::{Ops, V, lanes};
 
 /// `(exp(r) - 1 - r) / r^2`, minimax on the range of `r` for the relative error of `exp(r)`.
@@ -21,15 +21,19 @@ const MAGIC: f64 = 12_582_912.0;
 /// The logarithms of the smallest normal and the largest number.
 const RANGE: (f64, f64) = (-87.33654022216797, 88.72283172607422);
 
-/// Beyond this the result is 0 or infinity.
+/// Beyond this the result is infinity.
 const LIMIT: f64 = 105.0;
 
 /// Emits `exp(x)`.
 pub fn exp<'c>(o: &Ops<'c>, x: V<'c>) -> V<'c> {
     if o.scale_by_power && lanes(x) == 16 {
-        let x = clamp(o, x, LIMIT);
+        // Results below the smallest normal number are 0: computing them, and computing with them, is many times slower.
+        let below = o.fcmp(FloatPredicate::OLT, x, o.f32_like(RANGE.0, x));
+        let limit = o.f32_like(LIMIT, x);
+        let x = o.select(o.fcmp(FloatPredicate::OLT, limit, x), limit, x);
+        let x = o.select(below, o.f32_like(0.0, x), x);
         let (n, _, p) = reduce(o, x);
-        return o.scale(p, n).unwrap_or(p);
+        return o.select(below, o.f32_like(0.0, x), o.scale(p, n).unwrap_or(p));
     }
     let (_, shifted, p) = reduce(o, x);
     // The exponent grows by n; the lowest bits of `shifted` are n.

@@ -4,7 +4,7 @@
 //!
 //! | function | error | notes |
 //! |---|---|---|
-//! | `exp` | 1 | results below the smallest normal number are 0, except in vectors of AVX-512 |
+//! | `exp` | 1 | results below the smallest normal number are 0 |
 //! | `log` | 1 | denormal operands too |
 //! | `sigmoid` | 3 | results below the smallest normal number are 0 |
 //! | `tanh` | 6 | never beyond 1 |

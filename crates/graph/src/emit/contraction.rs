@@ -179,7 +179,7 @@ impl Emitter<'_> {
 }
 
 /// Whether all reads that vary along `axis` have it, as it is, in their last index only.
-fn contiguous(value: &Scalar, axis: &str) -> bool {
+pub(super) fn contiguous(value: &Scalar, axis: &str) -> bool {
     let symbol = talweg_expr::Symbol::var(axis);
     value.reads().iter().all(|(_, index)| {
         let Some((last, others)) = index.split_last() else { return true };

@@ -14,8 +14,10 @@
 //! | `reduce` | reductions over any axes |
 //! | `rows` | softmax and normalisation |
 //! | `lrn` | local response normalisation |
+//! | `attention` | scores, softmax and weighted sum in one task |
 //! | `task` | a whole task: prologue, anchor, epilogue |
 
+mod attention;
 pub(crate) mod contraction;
 pub(crate) mod conv;
 pub(crate) mod elementwise;

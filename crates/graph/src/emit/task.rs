@@ -8,6 +8,7 @@ use talweg_tensor::Op;
 use talweg_tensor::op::Layout;
 
 use super::{EmitError, Emitter, Network, Site, broadcast_index, elementwise, node_count, reshape};
+use crate::attention::Attention;
 use crate::forks::Algorithm;
 use crate::graph::{NodeId, ValueId};
 
@@ -22,6 +23,8 @@ const MAX_REPEATED: usize = 12;
 pub(crate) struct Group {
     /// The operator that reduces; none when all is elementwise.
     pub anchor: Option<NodeId>,
+    /// What comes before the anchor when it is the last product of an attention.
+    pub attention: Option<Attention>,
     /// What follows the anchor, in order: each reads the one before.
     pub chain: Vec<NodeId>,
     /// Elementwise operators and movements before the anchor, or all of them.
@@ -35,7 +38,8 @@ pub(crate) struct Group {
 impl Group {
     /// All nodes of the task, in order.
     pub fn nodes(&self) -> BTreeSet<NodeId> {
-        self.inside.iter().chain(&self.anchor).chain(&self.chain).copied().collect()
+        let own = self.inside.iter().chain(&self.anchor).chain(&self.chain).copied();
+        own.chain(self.attention.iter().flat_map(Attention::nodes)).collect()
     }
 }
 
@@ -65,11 +69,18 @@ pub(crate) fn emit(network: &Network<'_>, group: &Group, algorithm: Algorithm) -
     let flat = group.chain.is_empty();
     let named = |name: &str, squeeze: bool| Emitter::new(network, &group.inside, name, squeeze);
     let (mut emitter, anchor) = match &node.op {
-        Op::MatMul => {
-            let mut e = named("matmul", true);
-            let anchor = e.matmul(node, &group.order)?;
-            (e, anchor)
-        }
+        Op::MatMul => match &group.attention {
+            Some(attention) => {
+                let mut e = named("attention", true);
+                let anchor = e.attention(node, attention, &group.order)?;
+                (e, anchor)
+            }
+            None => {
+                let mut e = named("matmul", true);
+                let anchor = e.matmul(node, &group.order)?;
+                (e, anchor)
+            }
+        },
         Op::Einsum { equation } => {
             let mut e = named("einsum", true);
             let anchor = e.einsum(node, equation)?;
@@ -146,7 +157,12 @@ impl Emitter<'_> {
 
     /// Applies what follows the anchor. Transposes and reshapes only change what the axes are called: the anchor's axes
     /// are in the order of the last value already.
-    fn epilogue(&mut self, anchor: Anchor, mut tail: ValueId, chain: &[NodeId]) -> Result<Anchor, EmitError> {
+    pub(super) fn epilogue(
+        &mut self,
+        anchor: Anchor,
+        mut tail: ValueId,
+        chain: &[NodeId],
+    ) -> Result<Anchor, EmitError> {
         let Anchor { mut value, mut site } = anchor;
         for id in chain {
             let node = &self.graph().nodes[id.index()];

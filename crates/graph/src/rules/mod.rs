@@ -12,6 +12,7 @@ mod gelu;
 mod hoist_scale;
 mod layer_norm;
 mod merge_movements;
+mod merge_products;
 mod merge_scales;
 mod pad_into_conv;
 mod pixel_transposed;
@@ -67,3 +68,6 @@ pub(crate) const SIMPLIFY: &[Rule] = rules![
 /// Rules that move images to channels last, and transposes out of the way.
 pub(crate) const LAYOUT: &[Rule] =
     rules![pixel_transposed, channels_last, sink_transpose, transpose_through_reshape];
+
+/// Rules for a graph that has its final form: they hide products from the others.
+pub(crate) const MERGE: &[Rule] = rules![merge_products];

@@ -35,7 +35,7 @@ impl ForeignPorts {
             let mut found = Vec::new();
             for (at, step) in manifest.steps.iter().enumerate() {
                 match &step.work {
-                    Work::Kernel { kernel, arguments } => {
+                    Work::Kernel { kernel, arguments, .. } => {
                         let sizes = &manifest.kernels.get(*kernel)?.argument_bytes;
                         for (argument, (place, size)) in arguments.iter().zip(sizes).enumerate() {
                             if is_same(*place, *size) {
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn uses_are_found_and_larger_values_in_the_same_place_are_left_alone() {
         let (x, y, large) = (Place::Arena(512), Place::Arena(0), Place::Arena(0));
-        let call = |kernel, arguments: Vec<Place>| Work::Kernel { kernel, arguments };
+        let call = |kernel, arguments: Vec<Place>| Work::Kernel { kernel, arguments, workspace: None };
         let found = ForeignPorts::of(&manifest(
             vec![port("x", operand(512, 16))],
             vec![port("y", operand(0, 4))],

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use talweg_tensor::{ElementType, Op, TensorType};
 
-use crate::abi::BUFFER_ALIGNMENT;
+use crate::abi::{BUFFER_ALIGNMENT, KernelMeta};
 
 /// The contents of an artefact, apart from machine code and weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct Manifest {
     pub arch: String,
     /// Processor features the machine code uses, by LLVM's names.
     pub features: Vec<String>,
-    /// Bytes of the arena, which holds everything that is neither weight nor workspace.
+    /// Bytes of the arena, which holds everything but the weights.
     pub arena_bytes: u64,
     /// What the caller gives.
     pub inputs: Vec<Port>,
@@ -102,6 +102,9 @@ pub enum Work {
         kernel: usize,
         /// One place for each argument.
         arguments: Vec<Place>,
+        /// Where its workspace lies, when it was planned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workspace: Option<Workspace>,
     },
     /// Evaluate an operator by plain code.
     Plain {
@@ -112,6 +115,28 @@ pub enum Work {
         /// What it writes; outputs that nobody reads are absent.
         outputs: Vec<Option<Operand>>,
     },
+}
+
+/// Workspace of a kernel in the arena, where nothing lives while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workspace {
+    /// That many bytes into the arena.
+    pub offset: u64,
+    /// Threads it suffices for; a run on more of them needs memory of its own.
+    pub threads: usize,
+}
+
+impl Kernel {
+    /// Bytes of workspace for a run on so many threads.
+    pub fn workspace_bytes(&self, threads: usize) -> usize {
+        let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+        let meta = KernelMeta {
+            name: String::new(),
+            shared_bytes: bytes(self.shared_bytes),
+            scratch_bytes: bytes(self.scratch_bytes),
+        };
+        meta.workspace_bytes(threads)
+    }
 }
 
 impl Operand {
@@ -169,7 +194,7 @@ impl Manifest {
         }
         for (i, step) in self.steps.iter().enumerate() {
             match &step.work {
-                Work::Kernel { kernel, arguments } => {
+                Work::Kernel { kernel, arguments, workspace } => {
                     let Some(called) = self.kernels.get(*kernel) else {
                         return Err(format!("step {i} calls kernel {kernel}, which is not there"));
                     };
@@ -178,6 +203,12 @@ impl Manifest {
                     }
                     for (at, (place, bytes)) in arguments.iter().zip(&called.argument_bytes).enumerate() {
                         inside(*place, *bytes, &|| format!("argument {at} of step {i}"))?;
+                    }
+                    if let Some(planned) = workspace {
+                        let bytes = called.workspace_bytes(planned.threads) as u64;
+                        inside(Place::Arena(planned.offset), bytes, &|| {
+                            format!("the workspace of step {i}")
+                        })?;
                     }
                 }
                 Work::Plain { inputs, outputs, .. } => {

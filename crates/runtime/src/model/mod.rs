@@ -20,5 +20,5 @@ pub mod session;
 
 pub use container::{Container, ContainerError};
 pub use load::{Model, ModelError};
-pub use manifest::{Kernel, Manifest, Operand, Place, Port, Step, Work};
+pub use manifest::{Kernel, Manifest, Operand, Place, Port, Step, Work, Workspace};
 pub use session::{RunError, Session, SessionOptions};

@@ -8,8 +8,8 @@ use talweg_tensor::{Op, Tensor, TensorType};
 
 use super::foreign::{ForeignPorts, Use};
 use super::load::Model;
-use super::manifest::{Operand, Place, Port, Work};
-use crate::abi::{KernelFn, KernelMeta};
+use super::manifest::{Operand, Place, Port, Work, Workspace};
+use crate::abi::KernelFn;
 use crate::aligned_buffer::{AlignedBuffer, AllocError, HugePages};
 use crate::pool::{PoolError, ThreadPool};
 use crate::team::Team;
@@ -92,7 +92,7 @@ pub enum RunError {
 
 /// A step with its pointers resolved.
 enum Resolved {
-    Kernel { kernel: usize, function: KernelFn, arguments: Vec<*mut u8> },
+    Kernel { kernel: usize, function: KernelFn, arguments: Vec<*mut u8>, workspace: *mut u8 },
     Plain { op: Op, inputs: Vec<Option<Operand>>, outputs: Vec<Option<Operand>>, node: usize },
 }
 
@@ -109,7 +109,7 @@ pub struct Session {
     pool: ThreadPool,
 }
 
-// SAFETY: the pointers in `steps` lead into `arena` and into the model's weights, which move and live with the
+// SAFETY: the pointers in `steps` lead into `arena`, `workspace` and the model's weights, which move and live with the
 // session and are only used through `&mut self`.
 unsafe impl Send for Session {}
 
@@ -119,27 +119,27 @@ impl Session {
         let manifest = model.manifest();
         let threads = options.threads.max(1);
         let pool = if options.pin { ThreadPool::pinned(threads)? } else { ThreadPool::new(threads)? };
-        let workspace = manifest.kernels.iter().map(|kernel| {
-            let meta = KernelMeta {
-                name: String::new(),
-                shared_bytes: kernel.shared_bytes as usize,
-                scratch_bytes: kernel.scratch_bytes as usize,
-            };
-            meta.workspace_bytes(threads)
+        // What was planned for fewer threads, or not at all, shares memory of its own.
+        let unplanned = manifest.steps.iter().filter_map(|step| match &step.work {
+            Work::Kernel { kernel, workspace, .. } if planned(workspace, threads).is_none() => {
+                Some(manifest.kernels[*kernel].workspace_bytes(threads))
+            }
+            _ => None,
         });
-        let workspace = AlignedBuffer::zeroed_with(workspace.max().unwrap_or(0), HugePages::Advise)?;
+        let mut workspace = AlignedBuffer::zeroed_with(unplanned.max().unwrap_or(0), HugePages::Advise)?;
         let mut arena = AlignedBuffer::zeroed_with(manifest.arena_bytes as usize, HugePages::Advise)?;
-        let base = arena.as_mut_ptr();
+        let (base, own) = (arena.as_mut_ptr(), workspace.as_mut_ptr());
         let weights = model.weights().as_ptr().cast_mut();
         let pointer = |place: &Place| match *place {
             Place::Arena(offset) => base.wrapping_add(offset as usize),
             Place::Weight(offset) => weights.wrapping_add(offset as usize),
         };
         let resolve = |(node, step): (usize, &super::manifest::Step)| match &step.work {
-            Work::Kernel { kernel, arguments } => Resolved::Kernel {
+            Work::Kernel { kernel, arguments, workspace } => Resolved::Kernel {
                 kernel: *kernel,
                 function: model.kernel(*kernel),
                 arguments: arguments.iter().map(pointer).collect(),
+                workspace: planned(workspace, threads).map_or(own, |place| pointer(&place)),
             },
             Work::Plain { op, inputs, outputs } => {
                 Resolved::Plain { op: op.clone(), inputs: inputs.clone(), outputs: outputs.clone(), node }
@@ -299,11 +299,11 @@ impl Session {
 
     fn step(&mut self, at: usize) -> Result<(), RunError> {
         match &self.steps[at] {
-            Resolved::Kernel { kernel, function, arguments } => {
-                let workspace = self.workspace.as_mut_ptr();
-                // SAFETY: loading checked that every argument lies within arena or weights with the size the kernel
-                // was compiled for; the workspace suits the largest kernel; `&mut self` keeps other runs out.
-                unsafe { function(arguments.as_ptr(), workspace, self.teams[*kernel].parallel()) };
+            Resolved::Kernel { kernel, function, arguments, workspace } => {
+                // SAFETY: loading checked that every argument and the planned workspace lie within arena or weights
+                // with the size the kernel was compiled for; other workspace suits the largest kernel that uses it;
+                // `&mut self` keeps other runs out.
+                unsafe { function(arguments.as_ptr(), *workspace, self.teams[*kernel].parallel()) };
                 Ok(())
             }
             Resolved::Plain { op, inputs, outputs, node } => {
@@ -345,6 +345,11 @@ impl Session {
         Tensor::from_bytes(operand.element, operand.shape.clone(), Bytes::copy_from_slice(source))
             .expect("loading checked the operand's size")
     }
+}
+
+/// The workspace that was planned, when it suffices for so many threads.
+fn planned(workspace: &Option<Workspace>, threads: usize) -> Option<Place> {
+    workspace.filter(|planned| threads <= planned.threads).map(|planned| Place::Arena(planned.offset))
 }
 
 fn names(ports: &[Port]) -> String {

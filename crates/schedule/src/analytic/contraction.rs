@@ -165,7 +165,7 @@ pub(super) struct Streamed {
     pub constant: Option<String>,
 }
 
-fn streamed_operand(plan: &Plan, stage: &str) -> Streamed {
+pub(super) fn streamed_operand(plan: &Plan, stage: &str) -> Streamed {
     let compute = plan.compute(stage);
     let vector = &compute.axes.last().expect("contractions have a last axis").symbol;
     let mut out = Streamed { axes: Vec::new(), constant: None };
@@ -280,7 +280,7 @@ fn tile_time(rows: i64, vectors: i64, depth: i64) -> f64 {
 }
 
 /// Loop order and annotations of the accumulating stage: reduction outside, rows unrolled, vectors inside.
-fn plan_tile(plan: &mut Plan, local: &str, axes: &[(String, i64)], tile: Tile) {
+pub(super) fn plan_tile(plan: &mut Plan, local: &str, axes: &[(String, i64)], tile: Tile) {
     let reduce = plan.reduce_axes(local);
     let space: Vec<String> = axes.iter().map(|(n, _)| n.clone()).collect();
     let body = tile.upper * tile.row * tile.vectors;

@@ -7,8 +7,10 @@
 //! | reduction of a window along other axes than the last (depthwise, pooling) | vector over the last axis | [`window`] |
 //! | reduction along the last axis (softmax, norms) | row by row, lanes combined | [`rows`] |
 //! | elementwise | inlined, vectorised | [`elementwise`] |
+//! | attention: products around a softmax | a block of queries at a time, everything about it in the caches | [`attention`] |
 //! | Winograd's algorithm: a contraction between transforms | tiles in registers, a contraction between | [`winograd`] |
 
+mod attention;
 mod contraction;
 mod elementwise;
 mod fold;
@@ -29,7 +31,14 @@ pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
     let mut plan = Plan::new(dag.clone(), target);
     match winograd::find(&plan) {
         Some(chain) => winograd::schedule(&mut plan, &chain),
-        None => fold::inline_stages(&mut plan),
+        None => {
+            fold::inline_stages(&mut plan);
+            if let Some(chain) = attention::find(&plan)
+                && let Some(sizes) = attention::sizes(&plan, &chain).first()
+            {
+                attention::schedule(&mut plan, &chain, *sizes);
+            }
+        }
     }
     // Readers first, so that producers can be computed inside their loops.
     for stage in plan.stages_from_outputs() {
@@ -46,21 +55,40 @@ pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
     plan.finish()
 }
 
-/// The steps of transforms around a contraction, which no search needs to vary, and the stages they decide.
+/// Steps that decide some stages before a search begins: transforms around a contraction, or all of an attention.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Transforms {
+pub struct Decided {
     /// What to apply first.
     pub steps: Vec<Step>,
     /// The stages whose loops are decided by them.
     pub stages: Vec<String>,
 }
 
-/// How the default schedule treats the transforms of Winograd's algorithm; `None` for a DAG that is no such algorithm.
-pub fn transforms(dag: &Dag, target: &Target) -> Option<Transforms> {
+impl Decided {
+    fn by(plan: Plan) -> Decided {
+        let stages =
+            plan.stages_from_outputs().into_iter().filter(|stage| plan.is_scheduled(stage)).collect();
+        Decided { steps: plan.finish().steps, stages }
+    }
+}
+
+/// Where a search of a DAG begins: how the default schedule treats the transforms of Winograd's algorithm, or the stages
+/// of an attention in several sizes, the default's first. None for a DAG that is neither.
+pub fn beginnings(dag: &Dag, target: &Target) -> Vec<Decided> {
     let mut plan = Plan::new(dag.clone(), target);
-    let chain = winograd::find(&plan)?;
-    let stages = winograd::schedule_transforms(&mut plan, &chain);
-    Some(Transforms { steps: plan.finish().steps, stages })
+    if let Some(chain) = winograd::find(&plan) {
+        winograd::schedule_transforms(&mut plan, &chain);
+        return vec![Decided::by(plan)];
+    }
+    fold::inline_stages(&mut plan);
+    let Some(chain) = attention::find(&plan) else { return Vec::new() };
+    let sized = |sizes| {
+        let mut plan = Plan::new(dag.clone(), target);
+        fold::inline_stages(&mut plan);
+        attention::schedule(&mut plan, &chain, sizes);
+        Decided::by(plan)
+    };
+    attention::sizes(&plan, &chain).into_iter().map(sized).collect()
 }
 
 fn schedule_one(plan: &mut Plan, stage: &str) {

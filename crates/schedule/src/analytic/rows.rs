@@ -50,7 +50,7 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
 }
 
 /// Vectorises the last axis, or the last reduction axis, of a stage.
-fn vectorize_row(plan: &mut Plan, stage: &str) {
+pub(super) fn vectorize_row(plan: &mut Plan, stage: &str) {
     let lanes = plan.lanes(stage);
     let reduce = plan.reduce_axes(stage);
     let axes = plan.axes(stage);

@@ -20,6 +20,9 @@ const MAX_BODY: i64 = 48;
 /// Blocks of the reduction are at most this deep, and at least an eighth of it: loading and storing the sums costs more
 /// than shorter ones gain.
 const DEEPEST: i64 = 1024;
+/// How many times as wide as high a result must be: in others a panel passes over so many rows that it is cheap to fetch,
+/// and the sums are too many to be loaded and stored again and again.
+const WIDER: i64 = 2;
 
 /// The sizes of a product that is scheduled this way.
 pub(super) struct Shape {
@@ -36,7 +39,7 @@ pub(super) fn applies(plan: &Plan, stage: &str, streamed: &Streamed) -> Option<S
     let constant = streamed.constant.clone()?;
     let [rows, columns] = plan.axes(stage).try_into().ok()?;
     let [depth] = plan.reduce_axes(stage).try_into().ok()?;
-    if !streamed.axes.is_empty() || !plan.producers(stage).is_empty() {
+    if !streamed.axes.is_empty() || !plan.producers(stage).is_empty() || columns.1 < WIDER * rows.1 {
         return None;
     }
     let lanes = plan.lanes(stage);

@@ -59,12 +59,11 @@ pub(super) fn schedule(plan: &mut Plan, chain: &Chain) {
     contraction::schedule(plan, &chain.product);
 }
 
-/// Schedules the transforms and gives the stages they consist of, padding and what follows included.
-pub(super) fn schedule_transforms(plan: &mut Plan, chain: &Chain) -> Vec<String> {
+/// Schedules the transforms, padding and what follows included.
+pub(super) fn schedule_transforms(plan: &mut Plan, chain: &Chain) {
     let positions = plan.axes(&chain.input).first().map_or(4, |(_, extent)| *extent);
     output_transform(plan, chain, positions - 2);
     input_transform(plan, chain);
-    plan.stages_from_outputs().into_iter().filter(|stage| plan.is_scheduled(stage)).collect()
 }
 
 /// The last transform and what follows it: a tile of the result at a time.

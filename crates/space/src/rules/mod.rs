@@ -87,7 +87,8 @@ pub fn cpu_rules() -> Vec<Box<dyn SketchRule>> {
 
 /// All sketches the rules derive, in a fixed order, each once.
 pub(crate) fn derive(dag: &Dag, target: &Target, rules: &[Box<dyn SketchRule>]) -> Vec<Sketch> {
-    let mut open = first_sweep(SketchState::new(dag, target), rules);
+    let starts = SketchState::starts(dag, target);
+    let mut open: Vec<SketchState> = starts.into_iter().flat_map(|state| first_sweep(state, rules)).collect();
     let mut out: Vec<Sketch> = Vec::new();
     open.reverse();
     while let Some(mut state) = open.pop() {

@@ -59,12 +59,13 @@ pub(super) fn tile(state: &SketchState, local: &str, outer: &str, how: Accumulat
     let mut blocks: Vec<String> =
         axes.iter().filter(|a| a.factors.is_none()).map(|a| a.name.clone()).collect();
     blocks.extend(axes.iter().filter(|a| a.factors.is_some()).map(|a| a.loops[0].clone()));
-    let (first, second, third) = (level(1), level(2), level(3));
+    let (first, mut second, third) = (level(1), level(2), level(3));
     let reduction = split_reduction(&mut s, local, &unrolled)?;
     let mut order = blocks.clone();
     order.extend(first.iter().cloned());
     if how == Accumulate::Direct {
         order.extend(reduction.outer.iter().cloned());
+        columns_first(&mut second);
         order.extend(second.iter().cloned());
         order.extend(reduction.inner.iter().chain(&reduction.unrolled).cloned());
     } else {
@@ -257,6 +258,7 @@ fn order_local(
         }
     }
     let mut order = reduction.outer.clone();
+    columns_first(&mut between);
     order.extend(between);
     order.extend(reduction.inner.iter().chain(&reduction.unrolled).chain(&tile).cloned());
     s.reorder(local, &order)?;
@@ -265,6 +267,12 @@ fn order_local(
         s.vectorize(local, vector)?;
     }
     Ok(())
+}
+
+/// Inside a block of the reduction, panels of the streamed operand pass over all rows of the block one after the other:
+/// a panel is then fetched once, and the next one meanwhile.
+fn columns_first(loops: &mut [String]) {
+    loops.rotate_right(loops.len().min(1));
 }
 
 /// The register tile fits the registers, and its unrolled body and the copies for tails stay small.

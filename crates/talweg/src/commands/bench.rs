@@ -13,7 +13,11 @@ use super::{Failure, bench_search, print};
 /// Arguments of `talweg bench`.
 #[derive(Args)]
 #[command(
-    after_help = "Example: talweg bench resnet50.talweg --threads 2 --budget 5",
+    after_help = "\
+Examples:
+  talweg bench resnet50.talweg --threads 2 --budget 5
+  talweg bench resnet50.onnx --lock resnet50.talweg.lock --against onnxruntime,openvino --python python3 --json
+  talweg bench search --budget 20s --seeds 1",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]

@@ -5,22 +5,22 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use talweg::contest::operators::{name_of, operators};
 use talweg::contest::{
     ContestError, Contestant, Folder, Playoff, Run, Settings, Table, curves, markdown::markdown,
 };
 use talweg_measure::WorkerCommand;
 use talweg_ops::Spec;
+use talweg_target::Target;
 use talweg_tuner::{ModelKind, StrategyKind};
 
+use super::settings::without_settings;
 use super::tune::parse_duration;
 use super::{Failure, check_memory, check_threads, print};
 
 /// Pixels of the picture for each unit of the drawing.
 const PIXELS: f32 = 1.5;
-/// Seconds of samples of a winner in one round of a playoff.
-const PLAYOFF_SECONDS: f64 = 0.3;
 /// Trials of a run on the simulated device, unless told otherwise.
 const SIMULATED_TRIALS: usize = 200;
 
@@ -29,7 +29,9 @@ const SIMULATED_TRIALS: usize = 200;
 #[command(
     after_help = "Every run is a process of its own with an empty database, and its time counts from its start. Finished \
                   runs are kept in the output folder: called again, the command goes on where it was.\n\n\
-                  Example: talweg bench search --budget 20s --seeds 1 --ops matmul:m=512,n=512,k=512 softmax:rows=1536,n=128"
+                  Examples:\n  talweg bench search --budget 20s --seeds 1 --ops matmul:m=512,n=512,k=512 softmax:rows=1536,n=128\n  \
+                  talweg bench search --simulated --strategies ansor,random\n  \
+                  talweg bench search --report --json"
 )]
 pub struct Arguments {
     /// The searches, with commas between them; ansor is what the others are compared with, or the first without it.
@@ -59,8 +61,11 @@ pub struct Arguments {
     /// Trials of each run on the simulated device; 200 if not given.
     #[arg(long, requires = "simulated", value_name = "N")]
     trials: Option<usize>,
-    /// Rounds in which the winners of an operator are timed alternately at the end; 0 for none.
-    #[arg(long, default_value_t = 3, value_name = "N")]
+    /// Let searches begin near the default schedule, as `talweg tune` does; otherwise they must find everything themselves.
+    #[arg(long)]
+    from_default: bool,
+    /// Rounds in which all programs on the curves of an operator are timed alternately at the end; 0 for none.
+    #[arg(long, default_value_t = 5, value_name = "N")]
     playoff: usize,
     /// Where runs, table and figure are kept.
     #[arg(long, default_value = "search-bench", value_name = "FOLDER")]
@@ -82,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let path = arguments.output.display();
         return Err(Failure::input(format!("{path} has no runs of these searches and operators")));
     }
-    let table = Table::new(&bench.reference, &runs, &playoffs);
+    let table = Table::new(&bench.reference, &runs);
     let text = markdown(&table, &bench.settings);
     let object = json!({ "settings": bench.settings, "table": table, "playoffs": playoffs });
     let svg = curves::figure(&runs, &bench.settings).svg();
@@ -145,6 +150,7 @@ impl Bench {
             trials: arguments.simulated.then_some(arguments.trials.unwrap_or(SIMULATED_TRIALS)),
             threads: arguments.threads,
             simulated: arguments.simulated,
+            from_default: arguments.from_default,
         };
         let contestants = match arguments.ablation {
             true => Contestant::ablation(),
@@ -166,7 +172,7 @@ impl Bench {
         pairs.flat_map(move |(spec, seed)| self.contestants.iter().map(move |c| (spec, seed, c)))
     }
 
-    /// Everything the folder has of this comparison.
+    /// Everything the folder has of this comparison, by the times of the playoffs where there were some.
     fn finished(&self) -> Result<(Vec<Run>, Vec<Playoff>), Failure> {
         let mut runs = Vec::new();
         for (spec, seed, contestant) in self.planned() {
@@ -179,7 +185,7 @@ impl Bench {
                 playoffs.extend(self.folder.playoff(spec, seed, &names).map_err(classify)?);
             }
         }
-        Ok((runs, playoffs))
+        Ok((runs.iter().map(|run| run.retimed(&playoffs)).collect(), playoffs))
     }
 
     /// Makes the runs that are missing; what failed.
@@ -230,6 +236,7 @@ impl Bench {
         let mut command = this_program()?;
         command.args(["tune", spec, "--json", "--seed", &seed.to_string()]);
         command.args(["--threads", &self.settings.threads.to_string()]).args(&contestant.arguments);
+        command.args(["--start", if self.settings.from_default { "default" } else { "nothing" }]);
         match self.settings.budget {
             Some(seconds) => {
                 command.args(["--budget", &format!("{seconds}s")]).arg("--db").arg(dir.path().join("run.db"));
@@ -247,42 +254,22 @@ impl Bench {
         }
     }
 
-    /// Times the winners of all searches on an operator alternately, unless a run is missing.
+    /// Times what all searches found for an operator alternately, unless a run is missing.
     fn play_off(&self, spec: &str, seed: u64) -> Result<(), Failure> {
-        let mut winners = Vec::new();
+        let mut runs = Vec::new();
         for contestant in &self.contestants {
             match self.folder.run(spec, &contestant.name, seed, &self.settings).map_err(classify)? {
-                Some(run) => winners.push((contestant.name.as_str(), run.schedule)),
+                Some(run) => runs.push(run),
                 None => return Ok(()),
             }
         }
-        match self.times(spec, &winners) {
-            Ok(us) => self.folder.keep_playoff(&Playoff { spec: spec.into(), seed, us }).map_err(classify),
+        match Playoff::of(&runs, &Target::host(), self.playoff) {
+            Ok(playoff) => self.folder.keep_playoff(&playoff).map_err(classify),
             Err(text) => {
-                eprintln!("{}, seed {seed}: the winners were not compared: {text}", name_of(spec));
+                eprintln!("{}, seed {seed}: what was found was not compared: {text}", name_of(spec));
                 Ok(())
             }
         }
-    }
-
-    /// The medians of the winners' times over all rounds.
-    fn times(&self, spec: &str, winners: &[(&str, String)]) -> Result<Vec<(String, f64)>, String> {
-        let dir = tempfile::tempdir().map_err(|e| format!("cannot make a folder: {e}"))?;
-        let mut times: Vec<Vec<f64>> = vec![Vec::new(); winners.len()];
-        for _ in 0..self.playoff {
-            for ((name, schedule), times) in winners.iter().zip(&mut times) {
-                let file = dir.path().join(name);
-                std::fs::write(&file, schedule).map_err(|e| format!("{}: {e}", file.display()))?;
-                let mut command = this_program()?;
-                command.args(["op", spec, "--json", "--threads", &self.settings.threads.to_string()]);
-                command.args(["--budget", &PLAYOFF_SECONDS.to_string()]).arg("--schedule").arg(&file);
-                let report: Value = serde_json::from_str(&output(command)?).map_err(|e| e.to_string())?;
-                times.push(report["median_us"].as_f64().ok_or("`talweg op` printed no time")?);
-            }
-        }
-        let median = |times: &Vec<f64>| talweg::contest::table::median(times.iter().copied());
-        let all = winners.iter().zip(&times).map(|((name, _), t)| Some((name.to_string(), median(t)?)));
-        all.collect::<Option<Vec<_>>>().ok_or_else(|| "there was no round".into())
     }
 }
 
@@ -290,6 +277,8 @@ fn this_program() -> Result<Command, String> {
     let again = WorkerCommand::again().map_err(|e| format!("cannot find this program: {e}"))?;
     let mut command = Command::new(again.program);
     command.args(again.args).stdin(Stdio::null());
+    // Every run has the settings of the comparison, whatever the user prefers elsewhere.
+    without_settings(&mut command);
     Ok(command)
 }
 

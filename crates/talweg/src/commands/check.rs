@@ -4,15 +4,20 @@ use std::fmt::Write;
 
 use clap::Args;
 use talweg::network::Network;
+use talweg::roofline::{Machine, Roofline};
 use talweg_graph::{Step, Work};
-use talweg_target::{LevelBandwidth, Target, measure_bandwidth, measure_peak};
+use talweg_target::Target;
 
 use super::model::{CompileArguments, ModelArguments, algorithms, winners};
 use super::{Failure, print};
 
 /// Arguments of `talweg check`.
 #[derive(Args)]
-#[command(after_help = "Example: talweg check model.onnx --dim batch=1")]
+#[command(after_help = "\
+Examples:
+  talweg check model.onnx
+  talweg check model.onnx --dim batch=1 --threads 1 --json
+  talweg check model.onnx --shape x=1,3,224,224 --steps")]
 pub struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
@@ -33,28 +38,33 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let target = Target::host();
     let winners = winners(&arguments.compile.db, &mut network, &target, threads)?;
     if arguments.steps {
-        return print(&steps(&network));
+        let lines = steps(&network);
+        if arguments.json {
+            let object = serde_json::json!({ "model": network.program.graph.name, "steps": lines });
+            return print(&format!("{object}\n"));
+        }
+        return print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>());
     }
-    let peak = measure_peak(threads) * 1e9;
-    let levels = measure_bandwidth();
+    let machine = Machine::measure(threads);
     let program = &network.program;
     let plain = program.steps.iter().filter(|step| matches!(step.work, Work::Plain(_))).count();
     let mut rows = Vec::new();
     let (mut bound, mut flops) = (0.0, 0.0);
     for task in &program.tasks {
-        let (work, bytes) = (task.dag.arithmetic(), task.dag.moved_bytes());
-        let seconds = (work / peak).max(bytes / bandwidth(&levels, bytes));
-        bound += seconds * task.uses as f64;
-        flops += work * task.uses as f64;
-        rows.push((task, work, bytes, seconds, winners.choice(task).name()));
+        let roofline = Roofline::of(&task.dag, &machine);
+        bound += roofline.seconds * task.uses as f64;
+        flops += roofline.flops * task.uses as f64;
+        rows.push((task, roofline, winners.choice(task).name()));
     }
     if arguments.json {
         let tasks: Vec<serde_json::Value> = rows
             .iter()
-            .map(|(task, work, bytes, seconds, schedule)| {
+            .enumerate()
+            .map(|(at, (task, roofline, schedule))| {
                 serde_json::json!({
-                    "name": task.dag.name, "uses": task.uses, "flops": work, "bytes": bytes,
-                    "roofline_us": seconds * 1e6, "schedule": schedule, "text": task.text,
+                    "task": at, "name": task.dag.name, "nodes": network.nodes_of(at), "uses": task.uses,
+                    "flops": roofline.flops, "bytes": roofline.bytes, "roofline_us": roofline.seconds * 1e6,
+                    "schedule": schedule, "text": task.text,
                 })
             })
             .collect();
@@ -75,19 +85,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let _ = writeln!(
         text,
-        "\n{:>4}  {:>10}  {:>9}  {:>12}  {:<8}  task",
-        "uses", "MFLOP", "MiB", "roofline us", "schedule"
+        "\n{:>4}  {:>4}  {:>10}  {:>9}  {:>12}  {:<8}  {:<18}  first node",
+        "task", "uses", "MFLOP", "MiB", "roofline us", "schedule", "computes"
     );
-    for (task, work, bytes, seconds, schedule) in rows {
+    for (at, (task, roofline, schedule)) in rows.into_iter().enumerate() {
         let _ = writeln!(
             text,
-            "{:>4}  {:>10.2}  {:>9.3}  {:>12.1}  {:<8}  {}",
+            "{at:>4}  {:>4}  {:>10.2}  {:>9.3}  {:>12.1}  {:<8}  {:<18}  {}",
             task.uses,
-            work / 1e6,
-            bytes / f64::from(1 << 20),
-            seconds * 1e6,
+            roofline.flops / 1e6,
+            roofline.bytes / f64::from(1 << 20),
+            roofline.seconds * 1e6,
             schedule,
-            task.dag.name
+            task.dag.name,
+            network.nodes_of(at).first().map_or("", String::as_str)
         );
     }
     let _ = writeln!(
@@ -99,7 +110,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         program.tasks.len(),
         winners.count(program),
         flops / 1e9,
-        peak / 1e9,
+        machine.peak / 1e9,
         bound * 1e3,
         10 * program.tasks.len(),
         arguments.model.model.display(),
@@ -109,15 +120,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&text)
 }
 
-/// Bytes a second of the nearest cache level that holds this many bytes, or of memory.
-fn bandwidth(levels: &[LevelBandwidth], bytes: f64) -> f64 {
-    let holds = |level: &&LevelBandwidth| level.bytes as f64 >= bytes;
-    let level = levels.iter().find(holds).or(levels.last());
-    level.map_or(1e10, |level| level.read_gbs * 1e9)
-}
-
 /// Every step, one a line.
-fn steps(network: &Network) -> String {
+fn steps(network: &Network) -> Vec<String> {
     let program = &network.program;
     let name = |id: &talweg_graph::ValueId| {
         let value = program.graph.value(*id);
@@ -132,7 +136,7 @@ fn steps(network: &Network) -> String {
         };
         let outputs: Vec<String> = step.outputs.iter().map(name).collect();
         let inputs: Vec<String> = step.inputs.iter().flatten().map(name).collect();
-        format!("{} = {what}({})\n", outputs.join(", "), inputs.join(", "))
+        format!("{} = {what}({})", outputs.join(", "), inputs.join(", "))
     };
     program.steps.iter().map(line).collect()
 }

@@ -11,7 +11,11 @@ use super::{Failure, print};
 
 /// Arguments of `talweg compile`.
 #[derive(Args)]
-#[command(after_help = "Example: talweg compile resnet50.onnx -o resnet50.talweg --threads 2")]
+#[command(after_help = "\
+Examples:
+  talweg compile resnet50.onnx -o resnet50.talweg --threads 2
+  talweg compile resnet50.onnx --lock resnet50.talweg.lock -o resnet50.talweg
+  talweg compile resnet50.onnx --emit so -o libresnet50.so")]
 pub struct Arguments {
     #[command(flatten)]
     model: ModelArguments,

@@ -6,10 +6,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use talweg_cost::{Checkpoint, CostError, MlpLoss, Params, TrainParams};
 use talweg_dataset::train::HELD_OUT;
 use talweg_dataset::{
-    CollectOptions, DatasetError, Programs, Progress, collect, evaluate, machine, operators, plot, train,
+    CollectOptions, DatasetError, Programs, Progress, Quality, Row, collect, evaluate, machine, operators,
+    plot, train,
 };
 use talweg_db::Database;
 use talweg_target::Target;
@@ -27,9 +29,17 @@ const PIXELS: f32 = 1.5;
 
 /// Arguments of `talweg dataset`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  talweg dataset collect --operators 20 --programs 24 --budget 60s
+  talweg dataset train --db dataset.db --output network.mlp --epochs 60
+  talweg dataset evaluate --db dataset.db --checkpoint network.mlp --plot quality.svg")]
 pub struct Arguments {
     #[command(subcommand)]
     verb: Verb,
+    /// Print one JSON object.
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(Subcommand)]
@@ -43,6 +53,9 @@ enum Verb {
 }
 
 #[derive(Args)]
+#[command(
+    after_help = "Example:\n  talweg dataset collect --operators 20 --programs 24 --budget 60s --threads 1"
+)]
 struct CollectArguments {
     /// The database: what it has is not measured again.
     #[arg(long, default_value = DEFAULT_DATASET, value_name = "FILE")]
@@ -74,6 +87,7 @@ struct CollectArguments {
 }
 
 #[derive(Args)]
+#[command(after_help = "Example:\n  talweg dataset train --db dataset.db --output network.mlp --epochs 60")]
 struct TrainArguments {
     /// The programs.
     #[arg(long, default_value = DEFAULT_DATASET, value_name = "FILE")]
@@ -105,6 +119,9 @@ struct TrainArguments {
 }
 
 #[derive(Args)]
+#[command(
+    after_help = "Example:\n  talweg dataset evaluate --db dataset.db --checkpoint network.mlp --plot quality.svg"
+)]
 struct EvaluateArguments {
     /// The programs.
     #[arg(long, default_value = DEFAULT_DATASET, value_name = "FILE")]
@@ -119,10 +136,11 @@ struct EvaluateArguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let json = arguments.json;
     match &arguments.verb {
-        Verb::Collect(arguments) => run_collect(arguments),
-        Verb::Train(arguments) => run_train(arguments),
-        Verb::Evaluate(arguments) => run_evaluate(arguments),
+        Verb::Collect(arguments) => run_collect(arguments, json),
+        Verb::Train(arguments) => run_train(arguments, json),
+        Verb::Evaluate(arguments) => run_evaluate(arguments, json),
     }
 }
 
@@ -149,7 +167,7 @@ fn count(name: &str, number: usize) -> Result<(), Failure> {
     }
 }
 
-fn run_collect(arguments: &CollectArguments) -> Result<(), Failure> {
+fn run_collect(arguments: &CollectArguments, json: bool) -> Result<(), Failure> {
     let started = Instant::now().checked_sub(process_age()).unwrap_or_else(Instant::now);
     check_threads(arguments.threads)?;
     count("operators", arguments.operators)?;
@@ -159,6 +177,10 @@ fn run_collect(arguments: &CollectArguments) -> Result<(), Failure> {
     let target = machine::restricted(&arguments.target)
         .map_err(|e| Failure::input(format!("--target {}: {e}", arguments.target)))?;
     let specs = operators(arguments.seed, arguments.operators);
+    if arguments.list && json {
+        let names: Vec<String> = specs.iter().map(ToString::to_string).collect();
+        return print(&format!("{}\n", json!({ "operators": names })));
+    }
     if arguments.list {
         return print(&specs.iter().map(|s| format!("{s}\n")).collect::<String>());
     }
@@ -187,6 +209,13 @@ fn run_collect(arguments: &CollectArguments) -> Result<(), Failure> {
         }
     })
     .map_err(classify)?;
+    if json {
+        let object = json!({
+            "measured": collected.good, "failed": collected.failed, "operators_done": collected.operators,
+            "operators": specs.len(), "complete": collected.is_complete,
+        });
+        return print(&format!("{object}\n"));
+    }
     print(&format!(
         "{} programs measured, {} failed; {} of {} operators done{}\n",
         collected.good,
@@ -207,7 +236,7 @@ fn load(path: &Path) -> Result<Programs, Failure> {
     Programs::load(&db).map_err(classify)
 }
 
-fn run_train(arguments: &TrainArguments) -> Result<(), Failure> {
+fn run_train(arguments: &TrainArguments, json: bool) -> Result<(), Failure> {
     count("epochs", arguments.epochs)?;
     let loss = match arguments.loss.as_str() {
         "log-speed" => MlpLoss::LogSpeed,
@@ -231,6 +260,13 @@ fn run_train(arguments: &TrainArguments) -> Result<(), Failure> {
         train::train(&programs, &params, arguments.hold_out, &command_line()).map_err(classify)?;
     let bytes = checkpoint.to_bytes().map_err(Failure::work)?;
     write_file(&arguments.output, &bytes)?;
+    if json {
+        let object = json!({
+            "file": arguments.output, "bytes": bytes.len(), "seconds": started.elapsed().as_secs_f64(),
+            "programs": programs.len(), "skipped": programs.skipped, "about": checkpoint.about,
+        });
+        return print(&format!("{object}\n"));
+    }
     let mut out = format!(
         "{}: {} bytes, trained in {:.1} s on {} programs, {} records skipped\n",
         arguments.output.display(),
@@ -243,7 +279,7 @@ fn run_train(arguments: &TrainArguments) -> Result<(), Failure> {
     print(&out)
 }
 
-fn run_evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
+fn run_evaluate(arguments: &EvaluateArguments, json: bool) -> Result<(), Failure> {
     let read = match &arguments.checkpoint {
         Some(path) => {
             let wrong = |e: &dyn std::fmt::Display| Failure::input(format!("{}: {e}", path.display()));
@@ -265,6 +301,17 @@ fn run_evaluate(arguments: &EvaluateArguments) -> Result<(), Failure> {
         let png = talweg_plot::png(&svg, PIXELS).map_err(Failure::work)?;
         write_file(&path.with_extension("svg"), svg.as_bytes())?;
         write_file(&path.with_extension("png"), &png)?;
+    }
+    if json {
+        let quality = |q: &Quality| json!({ "pairs": q.pairs, "clear_pairs": q.clear_pairs, "top_1": q.top_1, "top_5": q.top_5 });
+        let row = |row: &Row| {
+            json!({
+                "family": row.name, "tasks": row.tasks, "programs": row.programs,
+                "network": quality(&row.network), "trees": quality(&row.trees), "random": quality(&row.random),
+            })
+        };
+        let families: Vec<Value> = rows.iter().map(row).collect();
+        return print(&format!("{}\n", json!({ "command": checkpoint.command, "families": families })));
     }
     print(&format!("made by `{}`\n\n{}", checkpoint.command, evaluate::table(&rows)))
 }

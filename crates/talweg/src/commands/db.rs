@@ -5,8 +5,9 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use talweg_artifact::write_whole;
-use talweg_db::{Best, Database, DbError, Exported, PruneOptions, TargetKey, TaskKey};
+use talweg_db::{Best, Database, DbError, Exported, PruneOptions, TargetKey, TaskKey, TaskStats};
 use talweg_ir::Dag;
 use talweg_ops::Spec;
 use talweg_target::Target;
@@ -16,9 +17,20 @@ use super::{DEFAULT_DB, Failure, check_threads, print};
 
 /// Arguments of `talweg db`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  talweg db ls
+  talweg db --db other.db stats --json
+  talweg db best matmul:m=512,n=512,k=512 --threads 2
+  talweg db export records.jsonl
+  talweg db merge other.db
+  talweg db prune --keep 20 --failures --dry-run")]
 pub struct Arguments {
     #[command(subcommand)]
     verb: Verb,
+    /// Print one JSON object.
+    #[arg(long, global = true)]
+    json: bool,
     /// The database.
     #[arg(long, global = true, default_value = DEFAULT_DB, value_name = "FILE")]
     db: PathBuf,
@@ -27,10 +39,13 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Verb {
     /// One line for each task, machine and number of threads.
+    #[command(after_help = "Example:\n  talweg db ls --json")]
     Ls,
     /// Counts, failures by cause, and the size of the file.
+    #[command(after_help = "Example:\n  talweg db stats --db other.db")]
     Stats,
     /// The stored winner of an operator on this machine: its times and its schedule.
+    #[command(after_help = "Example:\n  talweg db best matmul:m=512,n=512,k=512 --threads 2")]
     Best {
         /// The operator.
         spec: String,
@@ -39,21 +54,25 @@ enum Verb {
         threads: usize,
     },
     /// Write everything as JSON lines.
+    #[command(after_help = "Example:\n  talweg db export records.jsonl")]
     Export {
         /// Where to; standard output if not given.
         file: Option<PathBuf>,
     },
     /// Add what an export wrote.
+    #[command(after_help = "Example:\n  talweg db import records.jsonl")]
     Import {
         /// The export.
         file: PathBuf,
     },
     /// Add everything another database has.
+    #[command(after_help = "Example:\n  talweg db merge other.db")]
     Merge {
         /// The other database.
         other: PathBuf,
     },
     /// Delete records that are no longer needed; winners stay.
+    #[command(after_help = "Example:\n  talweg db prune --keep 20 --older-than 30 --failures --dry-run")]
     Prune {
         /// Good records to keep for each task.
         #[arg(long, value_name = "N")]
@@ -84,21 +103,22 @@ fn refused(error: DbError) -> Failure {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let existing = || Database::open_existing(&arguments.db).map_err(refused);
+    let json = arguments.json;
     let created = || Database::open(&arguments.db).map_err(refused);
     match &arguments.verb {
-        Verb::Ls => list(&existing()?),
-        Verb::Stats => stats(&existing()?),
-        Verb::Best { spec, threads } => best(&arguments.db, spec, *threads),
-        Verb::Export { file } => export(&existing()?, file.as_ref()),
+        Verb::Ls => list(&existing()?, json),
+        Verb::Stats => stats(&existing()?, json),
+        Verb::Best { spec, threads } => best(&arguments.db, spec, *threads, json),
+        Verb::Export { file } => export(&existing()?, file.as_ref(), json),
         Verb::Import { file } => {
             let opened = File::open(file).map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
             let done = created()?.import(BufReader::new(opened)).map_err(refused)?;
-            print(&added(done.records, done.duplicates, done.bests))
+            added(done.records, done.duplicates, done.bests, json)
         }
         Verb::Merge { other } => {
             let other = Database::open_existing(other).map_err(refused)?;
             let done = created()?.merge(&other).map_err(refused)?;
-            print(&added(done.records, done.duplicates, done.bests))
+            added(done.records, done.duplicates, done.bests, json)
         }
         Verb::Prune { keep, older_than, failures, dry_run } => {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -110,6 +130,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 dry_run: *dry_run,
             };
             let done = existing()?.prune(&options).map_err(refused)?;
+            if json {
+                return object(&json!({
+                    "good": done.good, "failures": done.failures, "texts": done.texts, "dry_run": dry_run,
+                }));
+            }
             let verb = if *dry_run { "would delete" } else { "deleted" };
             print(&format!(
                 "{verb} {} good records, {} failures, {} texts\n",
@@ -119,8 +144,31 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-fn added(records: u64, duplicates: u64, bests: u64) -> String {
-    format!("{records} records added, {duplicates} were there already, {bests} winners\n")
+fn object(value: &Value) -> Result<(), Failure> {
+    print(&format!("{value}\n"))
+}
+
+fn added(records: u64, duplicates: u64, bests: u64, json: bool) -> Result<(), Failure> {
+    if json {
+        return object(&json!({ "records": records, "duplicates": duplicates, "winners": bests }));
+    }
+    print(&format!("{records} records added, {duplicates} were there already, {bests} winners\n"))
+}
+
+/// A task with its counts, as JSON.
+fn task_object(task: &TaskStats) -> Value {
+    let best = task.best.as_ref().map(|best| {
+        json!({
+            "record": best.record.id.get(), "us": best.default_seconds / best.ab_ratio * 1e6,
+            "default_us": best.default_seconds * 1e6, "gain": best.ab_ratio, "max_rel_error": best.error,
+        })
+    });
+    json!({
+        "task": title(&task.entry.task), "threads": task.entry.threads, "target": &*task.entry.target.text,
+        "records": task.entry.records, "failed": task.failed(),
+        "failures": task.failures.iter().map(|(cause, count)| json!({ "cause": cause, "count": count })).collect::<Vec<_>>(),
+        "fastest_us": task.fastest_seconds.map(|s| s * 1e6), "best": best,
+    })
 }
 
 /// A task in one line: its name and the shapes of what goes in and out.
@@ -136,9 +184,13 @@ fn title(task: &TaskKey) -> String {
     format!("{} {}", dag.name, shapes.collect::<Vec<_>>().join(" "))
 }
 
-fn list(db: &Database) -> Result<(), Failure> {
+fn list(db: &Database, json: bool) -> Result<(), Failure> {
     let mut out = String::new();
-    for task in db.stats().map_err(refused)?.tasks {
+    let tasks = db.stats().map_err(refused)?.tasks;
+    if json {
+        return object(&json!({ "tasks": tasks.iter().map(task_object).collect::<Vec<_>>() }));
+    }
+    for task in tasks {
         let entry = &task.entry;
         let best = match &task.best {
             Some(best) => {
@@ -158,8 +210,14 @@ fn list(db: &Database) -> Result<(), Failure> {
     print(&out)
 }
 
-fn stats(db: &Database) -> Result<(), Failure> {
+fn stats(db: &Database, json: bool) -> Result<(), Failure> {
     let stats = db.stats().map_err(refused)?;
+    if json {
+        return object(&json!({
+            "file": db.path(), "records": stats.records, "runs": stats.runs, "bytes": stats.bytes,
+            "tasks": stats.tasks.iter().map(task_object).collect::<Vec<_>>(),
+        }));
+    }
     let mut out = format!(
         "{}: {} records of {} tasks in {} runs, {:.1} MiB\n",
         db.path().display(),
@@ -195,11 +253,18 @@ pub fn stored_winner(path: &Path, spec: &Spec, threads: usize) -> Result<Best, F
     })
 }
 
-fn best(path: &Path, spec: &str, threads: usize) -> Result<(), Failure> {
+fn best(path: &Path, spec: &str, threads: usize, json: bool) -> Result<(), Failure> {
     check_threads(threads)?;
     let spec = Spec::parse(spec).map_err(Failure::input)?;
     let best = stored_winner(path, &spec, threads)?;
     let seconds = best.default_seconds / best.ab_ratio;
+    if json {
+        return object(&json!({
+            "spec": spec.to_string(), "threads": threads, "us": seconds * 1e6,
+            "default_us": best.default_seconds * 1e6, "gain": best.ab_ratio, "max_rel_error": best.error,
+            "strategy": best.record.strategy, "record": best.record.id.get(), "schedule": best.record.trace,
+        }));
+    }
     print(&format!(
         "# {spec}\n# {:.2} us, the default {:.2} us ({:.2}x), largest relative error {:.1e}, by {}, record {}\n{}",
         seconds * 1e6,
@@ -212,7 +277,7 @@ fn best(path: &Path, spec: &str, threads: usize) -> Result<(), Failure> {
     ))
 }
 
-fn export(db: &Database, file: Option<&PathBuf>) -> Result<(), Failure> {
+fn export(db: &Database, file: Option<&PathBuf>, json: bool) -> Result<(), Failure> {
     let Some(path) = file else {
         return db.export(std::io::stdout().lock()).map(|_| ()).map_err(refused);
     };
@@ -225,5 +290,8 @@ fn export(db: &Database, file: Option<&PathBuf>) -> Result<(), Failure> {
     });
     let done = outcome.map_err(refused)?;
     written.map_err(failed)?;
+    if json {
+        return object(&json!({ "records": done.records, "winners": done.bests, "file": path }));
+    }
     print(&format!("{} records, {} winners written to {}\n", done.records, done.bests, path.display()))
 }

@@ -1,16 +1,28 @@
 //! `talweg doctor`: what this machine can do, and what would disturb measuring.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
 use talweg_target::{Target, disturbances, measure_bandwidth, measure_peak};
 
-use super::{Failure, print};
+use super::colour::Paint;
+use super::{DEFAULT_DB, Failure, advice, print};
 
 /// Arguments of `talweg doctor`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  talweg doctor
+  talweg doctor --python python3 --json")]
 pub struct Arguments {
+    /// The Python whose packages are looked at.
+    #[arg(long, default_value = "python3", value_name = "PROGRAM")]
+    python: String,
+    /// The tuning database.
+    #[arg(long, default_value = DEFAULT_DB, value_name = "FILE")]
+    db: PathBuf,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -24,6 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let one = measure_peak(1);
     let all = if cores > 1 { measure_peak(cores) } else { one };
     let levels = measure_bandwidth();
+    let advice = advice::collect(&target, &problems, &arguments.python, &arguments.db);
     if arguments.json {
         let object = json!({
             "target": target,
@@ -33,10 +46,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 "level": l.level, "bytes": l.bytes, "read_gbs": l.read_gbs, "write_gbs": l.write_gbs, "copy_gbs": l.copy_gbs,
             })).collect::<Vec<_>>(),
             "disturbances": problems.iter().map(|d| json!({ "what": d.what, "remedy": d.remedy })).collect::<Vec<_>>(),
+            "advice": advice.iter().map(|a| json!({ "what": a.what, "remedy": a.remedy })).collect::<Vec<_>>(),
         });
         return print(&format!("{object}\n"));
     }
     let mut out = String::new();
+    let paint = Paint::stdout();
     let kib = |b: u64| if b >= 1 << 20 { format!("{} MiB", b >> 20) } else { format!("{} KiB", b >> 10) };
     let _ = writeln!(out, "CPU        {} ({} cores)", target.cpu, target.cores);
     let _ = writeln!(
@@ -67,10 +82,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
     }
     if problems.is_empty() {
-        let _ = writeln!(out, "measuring  nothing found that would disturb it");
+        let _ = writeln!(out, "measuring  {}", paint.good("nothing found that would disturb it"));
     }
     for p in &problems {
-        let _ = writeln!(out, "disturbs   {}\n           -> {}", p.what, p.remedy);
+        let _ = writeln!(out, "{}   {}\n           -> {}", paint.warn("disturbs"), p.what, p.remedy);
+    }
+    for a in &advice {
+        let _ = writeln!(out, "{}     {}\n           -> {}", paint.warn("advice"), a.what, a.remedy);
     }
     print(&out)
 }

@@ -1,20 +1,27 @@
 //! One file a verb of the command line.
 
+mod advice;
 mod against;
 pub mod bench;
 mod bench_search;
 pub mod check;
+pub mod colour;
 pub mod compile;
+pub mod completions;
+pub mod config;
 pub mod dataset;
 pub mod db;
 pub mod doctor;
+pub mod explain;
 mod interrupt;
+pub mod man;
 pub mod model;
 pub mod op;
 mod operator_help;
 pub mod profile;
 pub mod progress;
 pub mod run;
+pub mod settings;
 pub mod space;
 pub mod tune;
 pub mod tune_network;
@@ -31,13 +38,15 @@ use talweg_ir::Dag;
 /// Where tuning stores what it measured, unless told otherwise: in the current directory.
 pub const DEFAULT_DB: &str = "talweg.db";
 
-/// Why a command failed, and with which exit code: 2 for bad input, 1 for everything else.
+/// Why a command failed, and with which exit code: 2 for bad input, 3 for wrong results, 1 for everything else.
 #[derive(Debug)]
 pub enum Failure {
     /// The user must change the input.
     Input(String),
     /// Something went wrong while working on good input.
     Work(String),
+    /// Everything worked, and the results are not those of the reference.
+    Differs(String),
 }
 
 impl Failure {
@@ -56,6 +65,7 @@ impl Failure {
         match self {
             Failure::Input(_) => 2,
             Failure::Work(_) => 1,
+            Failure::Differs(_) => 3,
         }
     }
 }
@@ -63,7 +73,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Input(text) | Failure::Work(text) => f.write_str(text),
+            Failure::Input(text) | Failure::Work(text) | Failure::Differs(text) => f.write_str(text),
         }
     }
 }

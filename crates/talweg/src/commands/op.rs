@@ -11,9 +11,17 @@ use talweg_target::Target;
 
 use super::{DEFAULT_DB, Failure, check_memory, check_threads, db, operator_help, print};
 
+const EXAMPLES: &str = "\
+Examples:
+  talweg op matmul:m=512,n=512,k=512,epilogue=bias+relu
+  talweg op softmax:rows=1536,n=128 --threads 2 --json
+  talweg op matmul:m=512,n=512,k=512 --emit loops
+  talweg op matmul:m=512,n=512,k=512 --schedule best --db talweg.db
+";
+
 /// Arguments of `talweg op`.
 #[derive(Args)]
-#[command(after_help = operator_help::short(), after_long_help = operator_help::long())]
+#[command(after_help = operator_help::short(EXAMPLES), after_long_help = operator_help::long(EXAMPLES))]
 pub struct Arguments {
     /// The operator and its sizes, for example `matmul:m=1024,n=1024,k=1024`.
     spec: String,

@@ -8,16 +8,16 @@ use talweg_ops::{ChainOp, OperatorInfo, ParamInfo, operators};
 /// Columns of the help text.
 const WIDTH: usize = 100;
 
-/// For `-h`: one example a line.
-pub fn short() -> String {
-    let examples = operators().iter().map(|o| format!("  {}\n", o.example));
-    format!("Operators; `--help` tells their parameters:\n{}", examples.collect::<String>())
+/// For `-h`: the verb's examples, then one example of each operator.
+pub fn short(examples: &str) -> String {
+    let operators = operators().iter().map(|o| format!("  {}\n", o.example));
+    format!("{examples}\nOperators; `--help` tells their parameters:\n{}", operators.collect::<String>())
 }
 
-/// For `--help`: example, meaning and parameters of each.
-pub fn long() -> String {
-    let mut out = String::from(
-        "Operators: an example, what it computes, its parameters; those in [] may be left out. Those in () set one axis\n\
+/// For `--help`: the verb's examples, then example, meaning and parameters of each operator.
+pub fn long(examples: &str) -> String {
+    let mut out = format!(
+        "{examples}\nOperators: an example, what it computes, its parameters; those in [] may be left out. Those in () set one axis\n\
          or side only. Activations are channels-last (NHWC), weights are constants.\n",
     );
     for o in operators() {

@@ -12,7 +12,10 @@ use super::{Failure, print, write_file};
 
 /// Arguments of `talweg profile`.
 #[derive(Args)]
-#[command(after_help = "Example: talweg profile resnet50.onnx --threads 2 --trace resnet50.json")]
+#[command(after_help = "\
+Examples:
+  talweg profile resnet50.onnx --threads 2 --trace resnet50.json
+  talweg profile resnet50.talweg --runs 100 --json")]
 pub struct Arguments {
     #[command(flatten)]
     model: ModelArguments,

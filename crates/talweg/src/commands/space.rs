@@ -8,9 +8,15 @@ use talweg_target::Target;
 
 use super::{Failure, operator_help, print};
 
+const EXAMPLES: &str = "\
+Examples:
+  talweg space matmul:m=512,n=512,k=512
+  talweg space conv2d:n=1,h=56,w=56,c=64,f=64,k=3,p=1 --target avx2 --json
+";
+
 /// Arguments of `talweg space`.
 #[derive(Args)]
-#[command(after_help = operator_help::short(), after_long_help = operator_help::long())]
+#[command(after_help = operator_help::short(EXAMPLES), after_long_help = operator_help::long(EXAMPLES))]
 pub struct Arguments {
     /// The operator and its sizes, for example `matmul:m=1024,n=1024,k=1024`.
     spec: String,

@@ -21,9 +21,17 @@ use super::progress::Progress;
 use super::tune_network::{self, Tuned, Tuning};
 use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operator_help, print, process_age};
 
+const EXAMPLES: &str = "\
+Examples:
+  talweg tune matmul:m=512,n=512,k=512 --budget 60s
+  talweg tune conv2d:n=1,h=56,w=56,c=64,f=64,k=3,p=1 --strategy felix --trials 256 --threads 2 --json
+  talweg tune resnet50.onnx --budget 5m -o resnet50.talweg
+  talweg tune resnet50.onnx mobilenet_v2.onnx --budget 10m -o artefacts
+";
+
 /// Arguments of `talweg tune`.
 #[derive(Args)]
-#[command(after_help = operator_help::short(), after_long_help = operator_help::long())]
+#[command(after_help = operator_help::short(EXAMPLES), after_long_help = operator_help::long(EXAMPLES))]
 pub struct Arguments {
     /// Operators, for example `matmul:m=1024,n=1024,k=1024`, or models (`model.onnx`); several are tuned together.
     #[arg(required = true, value_name = "SPEC|MODEL")]
@@ -50,6 +58,9 @@ pub struct Arguments {
     /// Switch parts of felix: fixed-width, rewrites, no-repair, no-neat, no-polish, no-descent; several with commas.
     #[arg(long, value_name = "NAMES")]
     felix: Option<String>,
+    /// Where a search starts: at the default schedule, or at nothing, which compares searches themselves.
+    #[arg(long, default_value = "default", value_name = "default|nothing")]
+    start: String,
     /// Which tiles are searched: any, or perfect for those that divide their loops.
     #[arg(long, default_value = "any", value_name = "any|perfect")]
     tiles: String,
@@ -185,6 +196,11 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
         }
         switches::apply(&mut options.felix, names).map_err(|e| Failure::input(format!("--felix: {e}")))?;
     }
+    options.from_nothing = match arguments.start.as_str() {
+        "default" => false,
+        "nothing" => true,
+        other => return Err(Failure::input(format!("--start {other}: give default or nothing"))),
+    };
     options.perfect_tiles = match arguments.tiles.as_str() {
         "any" => false,
         "perfect" => true,
@@ -263,6 +279,7 @@ fn task_object(task: &TaskReport) -> Value {
         "failures": failures,
         "curve": task.curve.iter().map(|(at, best)| [*at, best * 1e6]).collect::<Vec<_>>(),
         "curve_trials": task.curve_trials,
+        "curve_schedules": task.curve_traces,
         "first_batch_us": task.first_batch.map(|seconds| seconds * 1e6),
     })
 }

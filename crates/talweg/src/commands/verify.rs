@@ -11,12 +11,19 @@ use talweg_runtime::model::{Model, Session, SessionOptions};
 use talweg_target::Target;
 use talweg_tensor::{Tensor, npy};
 
+use super::colour::Paint;
 use super::model::{CompileArguments, ModelArguments, jobs, winners, write_arrays};
 use super::{Failure, print};
 
 /// Arguments of `talweg verify`.
 #[derive(Args)]
-#[command(after_help = "Example: talweg verify model.onnx --against onnxruntime")]
+#[command(after_help = "\
+Outputs that differ make the exit code 3.
+
+Examples:
+  talweg verify model.onnx
+  talweg verify model.onnx --intermediates --json
+  talweg verify model.onnx --against onnxruntime --python python3 --tolerance 1e-3")]
 pub struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
@@ -94,13 +101,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         print(&format!("{report}\n"))?;
     } else {
         let mut text = String::new();
+        let paint = Paint::stdout();
         for (name, ty, error) in &rows {
-            let mark = if *error <= arguments.tolerance { "ok" } else { "WRONG" };
-            text += &format!("{mark:<5}  {error:.2e}  {name}: {ty}\n");
+            let mark = if *error <= arguments.tolerance { paint.good("ok   ") } else { paint.bad("WRONG") };
+            text += &format!("{mark}  {error:.2e}  {name}: {ty}\n");
         }
         print(&format!("{text}largest difference {worst:.2e}, accepted {:.0e}\n", arguments.tolerance))?;
     }
-    if right { Ok(()) } else { Err(Failure::work("the outputs differ; please report it with the model")) }
+    if right {
+        Ok(())
+    } else {
+        Err(Failure::Differs("the outputs differ; please report it with the model".into()))
+    }
 }
 
 /// Makes everything that a step writes an output.

@@ -17,11 +17,12 @@ pub fn markdown(table: &Table, settings: &Settings) -> String {
         None => format!("{} trials each on the simulated device", settings.trials.unwrap_or(0)),
     };
     out += &format!(
-        "{limit}, {} threads; reference `{}`. A speed-up is the reference's {} to reach a share of its own final speed \
+        "{limit}, {} threads, starting {}; reference `{}`. A speed-up is the reference's {} to reach a share of its own final speed \
          over the contestant's; `<` marks means with runs that did not get there within their time. A final ratio \
          above 1 means that the contestant's winner is faster. First batch: time of its best over that of the run's final \
          best.\n\n",
         settings.threads,
+        if settings.from_default { "near the default schedule" } else { "from nothing" },
         table.reference,
         settings.unit()
     );
@@ -116,7 +117,7 @@ mod tests {
             run("ansor", spec, 0, 80.0, &[(1.0, 100.0), (8.0, 50.0)]),
             run("felix", spec, 0, 52.0, &[(1.0, 100.0), (2.0, 52.0)]),
         ];
-        let text = markdown(&Table::new("ansor", &runs, &[]), &runs[0].settings);
+        let text = markdown(&Table::new("ansor", &runs), &runs[0].settings);
         assert!(text.contains("| matmul 512 | 50.0 | 52.0 | 0.962 |"), "{text}");
         assert!(text.contains("(1 of 1 never) | < 0.80 |"), "{text}");
         for table in text.split("\n\n").filter(|part| part.starts_with('|')) {

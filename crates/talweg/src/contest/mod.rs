@@ -9,6 +9,7 @@
 //! | [`contestant`] | strategies with their settings, and the parts of felix to be switched |
 //! | [`operators`] | the operators searches are compared on |
 //! | [`run`] | one finished run, and the folder of all of them |
+//! | [`playoff`] | everything that was found, timed again in turns |
 //! | [`table`] | times to reach a level, speed-ups, final ratios, first batches |
 //! | [`markdown`] | the table for people |
 //! | [`curves`] | best so far over time, as a figure |
@@ -17,9 +18,11 @@ pub mod contestant;
 pub mod curves;
 pub mod markdown;
 pub mod operators;
+pub mod playoff;
 pub mod run;
 pub mod table;
 
 pub use contestant::Contestant;
-pub use run::{ContestError, Folder, Playoff, Run, Settings};
+pub use playoff::Playoff;
+pub use run::{ContestError, Folder, Run, Settings};
 pub use table::{LEVELS, Table};

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use talweg_artifact::write_whole;
 
+use super::playoff::Playoff;
+
 /// What all runs of a comparison share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
@@ -18,6 +20,9 @@ pub struct Settings {
     pub threads: usize,
     /// Whether the device is a simulated one.
     pub simulated: bool,
+    /// Whether searches begin near the default schedule, as they do for users, or must find everything by themselves.
+    #[serde(default)]
+    pub from_default: bool,
 }
 
 impl Settings {
@@ -52,21 +57,12 @@ pub struct Run {
     pub stopped_by: String,
     /// When it had a new best, in the unit of its settings, and that best in microseconds.
     pub curve: Vec<(f64, f64)>,
+    /// The steps of what was best at each point of the curve.
+    pub curve_schedules: Vec<String>,
     /// The winner's steps.
     pub schedule: String,
     /// Where its time went.
     pub phases: Value,
-}
-
-/// The winners of all contestants on one operator with one seed, timed alternately.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Playoff {
-    /// The operator's SPEC.
-    pub spec: String,
-    /// The seed of the runs.
-    pub seed: u64,
-    /// Contestants and the microseconds of their winners.
-    pub us: Vec<(String, f64)>,
 }
 
 /// Why runs cannot be kept or read.
@@ -97,6 +93,12 @@ pub enum ContestError {
         found: String,
         /// Those of this comparison.
         wanted: String,
+    },
+    /// The search had no time to find anything.
+    #[error("no candidate was measured; give more than {limit}")]
+    Nothing {
+        /// What it had.
+        limit: String,
     },
     /// The tuner's answer lacks something.
     #[error("the tuner's report has no `{field}`; it printed: {text}")]
@@ -135,19 +137,22 @@ impl Run {
         let missing =
             |field| ContestError::Report { field, text: text.chars().take(300).collect::<String>() };
         let number = |field| report[field].as_f64().ok_or_else(|| missing(field));
-        let numbers = |field| -> Result<&Vec<Value>, ContestError> {
+        let list = |field| -> Result<&Vec<Value>, ContestError> {
             report[field].as_array().ok_or_else(|| missing(field))
         };
-        let best = numbers("curve")?.iter().map(|p| (p[0].as_f64(), p[1].as_f64()));
-        let trials = numbers("curve_trials")?.iter().map(Value::as_f64);
+        let best = list("curve")?.iter().map(|p| (p[0].as_f64(), p[1].as_f64()));
+        let trials = list("curve_trials")?.iter().map(Value::as_f64);
         let mut curve = Vec::new();
         for ((at, us), trial) in best.zip(trials) {
             let at = if settings.simulated { trial } else { at };
             curve.push(at.zip(us).ok_or_else(|| missing("curve"))?);
         }
         if curve.is_empty() {
-            return Err(missing("curve"));
+            return Err(ContestError::Nothing { limit: describe(settings) });
         }
+        let schedules = list("curve_schedules")?.iter().map(|s| s.as_str().map(str::to_string));
+        let curve_schedules = schedules.collect::<Option<Vec<String>>>();
+        let curve_schedules = curve_schedules.filter(|s| s.len() == curve.len());
         Ok(Run {
             spec: spec.into(),
             contestant: contestant.into(),
@@ -160,6 +165,7 @@ impl Run {
             seconds: number("seconds")?,
             stopped_by: report["stopped_by"].as_str().ok_or_else(|| missing("stopped_by"))?.into(),
             curve,
+            curve_schedules: curve_schedules.ok_or_else(|| missing("curve_schedules"))?,
             schedule: report["schedule"].as_str().ok_or_else(|| missing("schedule"))?.into(),
             phases: report["phases"].clone(),
         })
@@ -230,7 +236,7 @@ impl Folder {
         contestants: &[&str],
     ) -> Result<Option<Playoff>, ContestError> {
         let found = read::<Playoff>(&self.playoff_path(spec, seed))?;
-        let is_whole = |p: &Playoff| contestants.iter().all(|c| p.us.iter().any(|(name, _)| name == c));
+        let is_whole = |p: &Playoff| contestants.iter().all(|c| p.entry(c).is_some());
         Ok(found.filter(is_whole))
     }
 
@@ -261,7 +267,8 @@ fn describe(settings: &Settings) -> String {
         (None, trials) => format!("--trials {}", trials.unwrap_or(0)),
     };
     let device = if settings.simulated { " --simulated" } else { "" };
-    format!("{limit} --threads {}{device}", settings.threads)
+    let start = if settings.from_default { " --from-default" } else { "" };
+    format!("{limit} --threads {}{device}{start}", settings.threads)
 }
 
 fn json<T: Serialize>(value: &T) -> Vec<u8> {
@@ -288,10 +295,12 @@ fn write(path: &Path, content: &[u8]) -> Result<(), ContestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contest::playoff::Entry;
 
     const REPORT: &str = r#"{"best_us": 8.0, "default_us": 10.0, "first_batch_us": 9.0, "trials": 40, "seconds": 3.5,
         "stopped_by": "budget", "schedule": "split C i [4]", "phases": {"search": 1.0},
-        "curve": [[0.5, 10.0], [2.0, 8.5]], "curve_trials": [0, 17]}"#;
+        "curve": [[0.5, 10.0], [2.0, 8.5]], "curve_trials": [0, 17],
+        "curve_schedules": ["", "split C i [4]"]}"#;
 
     fn settings(simulated: bool) -> Settings {
         Settings {
@@ -299,6 +308,7 @@ mod tests {
             trials: simulated.then_some(40),
             threads: 2,
             simulated,
+            from_default: false,
         }
     }
 
@@ -310,6 +320,10 @@ mod tests {
         assert_eq!((run.curve.as_slice(), run.end()), (&[(0.0, 10.0), (17.0, 8.5)][..], 40.0));
         let bad = Run::from_report("relu:n=4", "felix", 1, &settings(true), "{}");
         assert!(matches!(bad, Err(ContestError::Report { field: "curve", .. })), "{bad:?}");
+        let none = r#"{"curve": [], "curve_trials": []}"#;
+        let bad = Run::from_report("relu:n=4", "felix", 1, &settings(false), none);
+        let text = bad.expect_err("nothing was found").to_string();
+        assert!(text.contains("--budget 3s"), "{text}");
     }
 
     #[test]
@@ -332,8 +346,9 @@ mod tests {
     fn playoffs_count_when_all_were_there() {
         let dir = tempfile::tempdir().expect("a folder");
         let folder = Folder::open(dir.path()).expect("a folder");
-        let us = vec![("ansor".to_string(), 3.0), ("felix".to_string(), 2.0)];
-        folder.keep_playoff(&Playoff { spec: "relu:n=4".into(), seed: 0, us }).expect("it is kept");
+        let entry = |name: &str| Entry { contestant: name.into(), winner_us: 3.0, curve_us: vec![4.0] };
+        let entries = vec![entry("ansor"), entry("felix")];
+        folder.keep_playoff(&Playoff { spec: "relu:n=4".into(), seed: 0, entries }).expect("it is kept");
         let find = |names: &[&str]| folder.playoff("relu:n=4", 0, names).expect("it is read").is_some();
         assert!(find(&["felix", "ansor"]) && find(&["felix"]) && !find(&["felix", "random"]));
     }

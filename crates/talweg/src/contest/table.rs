@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::run::{Playoff, Run, appearing};
+use super::run::{Run, appearing};
 
 /// The shares of the reference's final speed that are asked for.
 pub const LEVELS: [f64; 3] = [0.9, 0.95, 0.99];
@@ -116,9 +116,9 @@ fn positive(time: f64, run: &Run) -> f64 {
 
 impl Table {
     /// Compares all contestants with a reference. Contestants, operators and seeds appear in the order of the runs.
-    pub fn new(reference: &str, runs: &[Run], playoffs: &[Playoff]) -> Table {
+    pub fn new(reference: &str, runs: &[Run]) -> Table {
         let (names, specs) = appearing(runs);
-        let contest = Contest { runs, playoffs, reference };
+        let contest = Contest { runs, reference };
         let others = names.into_iter().filter(|name| *name != reference);
         let contestants = others.filter_map(|name| contest.summary(name, &specs)).collect();
         let own = specs.iter().filter_map(|spec| contest.first_batch(reference, spec));
@@ -128,7 +128,6 @@ impl Table {
 
 struct Contest<'a> {
     runs: &'a [Run],
-    playoffs: &'a [Playoff],
     reference: &'a str,
 }
 
@@ -142,13 +141,6 @@ impl Contest<'_> {
         median(self.of(contestant, spec).filter_map(|run| Some(run.first_batch_us? / final_us(run))))
     }
 
-    /// The winners' microseconds: as the playoff has them, or the runs themselves.
-    fn winners(&self, own: &Run, reference: &Run) -> (f64, f64) {
-        let playoff = self.playoffs.iter().find(|p| p.spec == own.spec && p.seed == own.seed);
-        let of = |name: &str| playoff?.us.iter().find(|(n, _)| n == name).map(|(_, us)| *us);
-        of(&own.contestant).zip(of(self.reference)).unwrap_or((own.best_us, reference.best_us))
-    }
-
     fn row(&self, contestant: &str, spec: &str) -> Option<Row> {
         let pairs: Vec<(&Run, &Run)> = self
             .of(contestant, spec)
@@ -157,7 +149,7 @@ impl Contest<'_> {
         if pairs.is_empty() {
             return None;
         }
-        let winners: Vec<(f64, f64)> = pairs.iter().map(|(own, r)| self.winners(own, r)).collect();
+        let winners: Vec<(f64, f64)> = pairs.iter().map(|(own, r)| (own.best_us, r.best_us)).collect();
         let ratios = || winners.iter().map(|(own, reference)| reference / own);
         let levels = LEVELS.map(|level| {
             let mut missed = 0;
@@ -219,7 +211,13 @@ pub(super) mod tests {
             spec: spec.into(),
             contestant: contestant.into(),
             seed,
-            settings: Settings { budget: Some(10.0), trials: None, threads: 2, simulated: false },
+            settings: Settings {
+                budget: Some(10.0),
+                trials: None,
+                threads: 2,
+                simulated: false,
+                from_default: false,
+            },
             best_us,
             default_us: curve[0].1,
             first_batch_us: Some(first_us),
@@ -227,6 +225,7 @@ pub(super) mod tests {
             seconds: 9.5,
             stopped_by: "budget".into(),
             curve: curve.to_vec(),
+            curve_schedules: vec![String::new(); curve.len()],
             schedule: String::new(),
             phases: serde_json::Value::Null,
         }
@@ -253,7 +252,7 @@ pub(super) mod tests {
             // Without a partner.
             run("felix", "c", 0, 1.0, &[(1.0, 1.0)]),
         ];
-        let table = Table::new("ansor", &runs, &[]);
+        let table = Table::new("ansor", &runs);
         let felix = &table.contestants[0];
         assert_eq!((table.contestants.len(), felix.contestant.as_str(), felix.rows.len()), (1, "felix", 2));
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9 * b.abs(), "{a} is not {b}");
@@ -275,16 +274,16 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn seeds_are_paired_and_playoffs_decide() {
+    fn seeds_are_paired() {
         let runs = [
             run("ansor", "a", 0, 9.0, &[(1.0, 20.0), (2.0, 10.0)]),
             run("felix", "a", 1, 9.0, &[(1.0, 20.0), (2.0, 10.0)]),
             run("ansor", "a", 1, 9.0, &[(1.0, 20.0), (8.0, 10.0)]),
             run("felix", "a", 0, 9.0, &[(1.0, 10.0)]),
         ];
-        let us = vec![("ansor".to_string(), 12.0), ("felix".to_string(), 8.0)];
-        let playoffs = [Playoff { spec: "a".into(), seed: 1, us }];
-        let table = Table::new("ansor", &runs, &playoffs);
+        let mut runs = runs;
+        (runs[1].best_us, runs[2].best_us) = (8.0, 12.0);
+        let table = Table::new("ansor", &runs);
         let row = &table.contestants[0].rows[0];
         assert_eq!(row.runs, 2);
         assert!((row.levels[2].speed_up - (4.0 * 2.0f64).sqrt()).abs() < 1e-9);
@@ -294,8 +293,8 @@ pub(super) mod tests {
     #[test]
     fn nothing_to_compare_is_an_empty_table() {
         let runs = [run("ansor", "a", 0, 9.0, &[(1.0, 20.0)])];
-        assert!(Table::new("ansor", &runs, &[]).contestants.is_empty());
-        assert!(Table::new("ansor", &[], &[]).contestants.is_empty());
+        assert!(Table::new("ansor", &runs).contestants.is_empty());
+        assert!(Table::new("ansor", &[]).contestants.is_empty());
         assert!(median([]).is_none() && geometric_mean([]).is_nan());
     }
 }
