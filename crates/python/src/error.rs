@@ -24,6 +24,6 @@ pub fn work(error: impl Display) -> PyErr {
 pub fn raised(failure: Failure) -> PyErr {
     match failure {
         Failure::Input(text) => InputError::new_err(text),
-        Failure::Work(text) => WorkError::new_err(text),
+        Failure::Work(text) | Failure::Differs(text) => WorkError::new_err(text),
     }
 }
