@@ -26,7 +26,7 @@ def test_there_are_blocks():
     assert len(list(blocks())) >= 5
 
 
-@pytest.mark.parametrize("text", blocks())
+@pytest.mark.parametrize("text", list(blocks()))
 def test_a_block_runs(text, tmp_path):
     if "import torch" in text and importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed")
