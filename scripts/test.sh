@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets the machine up, then runs every check a change must pass: formatting,
-# lints, tests, and whole networks against ONNX Runtime. Needs neither a
-# terminal nor an environment variable.
+# lints, tests, whole networks against ONNX Runtime, and the Python package.
+# Needs neither a terminal nor an environment variable.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
@@ -19,4 +19,5 @@ run cargo clippy --workspace --all-targets --locked -- -D warnings
 run cargo test --workspace --locked
 run scripts/check_networks.py --talweg target/debug/talweg
 run scripts/test_pages.sh target/debug/talweg
+run scripts/test_python.sh
 echo "all checks passed"

@@ -113,6 +113,43 @@ fn a_model_computes_what_its_program_says() {
 }
 
 #[test]
+fn a_run_on_foreign_memory_is_the_same_run() {
+    let all = program();
+    let mut one = program();
+    one.graph.outputs.truncate(1);
+    one.steps.truncate(2);
+    for program in [all, one] {
+        let model = Arc::new(Model::from_bytes(&artefact_bytes(&program)).unwrap());
+        let mut session = Session::new(model, &SessionOptions { threads: 2, pin: false }).unwrap();
+        for seed in 0..2 {
+            let x = numbers(&[M, N], seed);
+            let want = session.run(std::slice::from_ref(&x)).unwrap();
+            // One byte into a buffer nothing is aligned, and everything is copied.
+            for shift in [4, 1] {
+                let mut given = vec![0u8; x.bytes().len() + shift];
+                given[shift..].copy_from_slice(x.bytes());
+                let sizes: Vec<usize> = want.iter().map(|output| output.bytes().len()).collect();
+                let mut outputs: Vec<Vec<u8>> = sizes.iter().map(|size| vec![7; size + shift + 1]).collect();
+                let pointers: Vec<*mut u8> = outputs.iter_mut().map(|o| o[shift..].as_mut_ptr()).collect();
+                // SAFETY: every pointer has as many bytes behind it as its port, in a vector of its own.
+                unsafe { session.run_on(&[given[shift..].as_ptr()], &pointers) }.unwrap();
+                assert_eq!(&given[shift..], x.bytes());
+                for (output, want) in outputs.iter().zip(&want) {
+                    let (head, rest) = output.split_at(shift);
+                    let (body, tail) = rest.split_at(want.bytes().len());
+                    assert_eq!(body, want.bytes());
+                    assert!(head.iter().chain(tail).all(|byte| *byte == 7), "written outside");
+                }
+            }
+            assert_eq!(session.run(std::slice::from_ref(&x)).unwrap(), want);
+        }
+        // SAFETY: nothing is read or written when the numbers do not agree.
+        let none = unsafe { session.run_on(&[], &[]) }.unwrap_err().to_string();
+        assert!(none.contains("1 inputs (`x`), memory was given for 0"), "{none}");
+    }
+}
+
+#[test]
 fn wrong_inputs_are_named() {
     let model = Arc::new(Model::from_bytes(&artefact_bytes(&program())).unwrap());
     let mut session = Session::new(model, &SessionOptions { threads: 1, pin: false }).unwrap();

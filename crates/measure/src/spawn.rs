@@ -18,10 +18,29 @@ pub struct WorkerCommand {
     pub args: Vec<String>,
 }
 
+/// How this program is started once more, where that is not by its executable alone.
+static AGAIN: OnceLock<WorkerCommand> = OnceLock::new();
+
 impl WorkerCommand {
-    /// This very executable with the argument `worker`.
+    /// Says how this program is started once more: for one that is a library inside an interpreter, whose executable
+    /// knows nothing of talweg. Only the first call counts.
+    pub fn start_again_by(command: WorkerCommand) {
+        AGAIN.get_or_init(|| command);
+    }
+
+    /// This program once more, to be given any arguments of the command line.
+    pub fn again() -> io::Result<WorkerCommand> {
+        match AGAIN.get() {
+            Some(command) => Ok(command.clone()),
+            None => Ok(WorkerCommand { program: std::env::current_exe()?, args: Vec::new() }),
+        }
+    }
+
+    /// This program once more, with the argument `worker`.
     pub fn this_program() -> io::Result<WorkerCommand> {
-        Ok(WorkerCommand { program: std::env::current_exe()?, args: vec!["worker".into()] })
+        let mut command = WorkerCommand::again()?;
+        command.args.push("worker".into());
+        Ok(command)
     }
 }
 

@@ -16,8 +16,9 @@ pub const BUFFER_ALIGNMENT: usize = 64;
 /// A generated kernel: `buffers` holds the tensors in the order of the kernel's parameters, `workspace` points
 /// to [`KernelMeta::workspace_bytes`] bytes, `parallel` is the table its parallel loops use.
 ///
-/// All buffers and the workspace are aligned to [`BUFFER_ALIGNMENT`] and do not overlap. The workspace may hold
-/// anything on entry, and may be null if its size is zero.
+/// All buffers and the workspace are aligned to [`BUFFER_ALIGNMENT`] and do not overlap. A buffer that a caller brings
+/// along may be aligned to its elements only, which is slower where vectors cross cache lines and nothing else. The
+/// workspace may hold anything on entry, and may be null if its size is zero.
 pub type KernelFn =
     unsafe extern "C" fn(buffers: *const *mut u8, workspace: *mut u8, parallel: *const Parallel);
 

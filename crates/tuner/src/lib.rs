@@ -19,6 +19,7 @@
 //! | [`runner`] | where candidates run: worker processes, or a simulated device |
 //! | [`records`] | candidates and failures as database records, and back |
 //! | [`strategy`] | strategies and models by name; transfer from other tasks |
+//! | [`extension`] | parts of a search from outside |
 //! | [`switches`] | settings of felix by name, for comparisons |
 //! | [`reference`](mod@reference) | inputs, reference outputs and the accepted error |
 //! | [`slice`] | a part of a DAG, for checking without computing all of it |
@@ -26,6 +27,7 @@
 
 pub mod error;
 pub mod event;
+pub mod extension;
 pub mod finals;
 pub mod options;
 pub mod records;
@@ -42,6 +44,7 @@ pub mod tuner;
 
 pub use error::TuneError;
 pub use event::Event;
+pub use extension::{Extended, Extension};
 pub use options::{TaskSpec, TuneOptions};
 pub use report::{FailureGroup, Phases, StopReason, TaskReport, TuneReport};
 pub use runner::{Runner, Simulated, Workers};

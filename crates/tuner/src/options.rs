@@ -10,6 +10,7 @@ use talweg_search::FelixParams;
 use talweg_search::objective::Objective;
 use talweg_target::Target;
 
+use crate::extension::Extended;
 use crate::report::StopReason;
 use crate::strategy::{ModelKind, StrategyKind};
 
@@ -35,6 +36,8 @@ pub struct TuneOptions {
     pub strategy: StrategyKind,
     /// Which cost model guides it; the strategy's own if not given.
     pub model: Option<ModelKind>,
+    /// Parts of the search that are not talweg's own.
+    pub extension: Option<Extended>,
     /// Settings of descent, for [`StrategyKind::Felix`]; a round has the size of a batch whatever they say.
     pub felix: FelixParams,
     /// Whether only candidates are searched whose tiles divide their loops.
@@ -96,6 +99,7 @@ impl TuneOptions {
             target,
             strategy: StrategyKind::Ansor,
             model: None,
+            extension: None,
             felix: FelixParams::default(),
             perfect_tiles: false,
             budget: Some(Duration::from_secs(60)),
@@ -122,6 +126,18 @@ impl TuneOptions {
             stop: Arc::default(),
             command: String::new(),
         }
+    }
+
+    /// The name of the search, for records and reports.
+    pub fn search_name(&self) -> &str {
+        self.extension.as_ref().map_or(self.strategy.name(), |extended| extended.0.name())
+    }
+
+    /// Whether the first batch of a task begins with candidates near the default schedule.
+    pub(crate) fn takes_seeds(&self) -> bool {
+        let takes =
+            self.extension.as_ref().map_or(self.strategy.takes_seeds(), |extended| extended.0.takes_seeds());
+        takes && !self.from_nothing
     }
 
     /// Seconds since the start.

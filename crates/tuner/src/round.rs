@@ -226,7 +226,7 @@ impl<K> Bench<'_, '_, K> {
         let threads = self.options.threads as u32;
         let mut record = NewRecord::new(self.run, self.key, self.target, threads, trace, samples);
         record.verification = outcome.ok().and_then(|t| t.error);
-        record.strategy = self.options.strategy.name().into();
+        record.strategy = self.options.search_name().into();
         record.seed = self.options.seed;
         record.compile_seconds = compile_seconds;
         record.predicted = self.scores.map(|s| f64::from(s[at])).filter(|p| p.is_finite());

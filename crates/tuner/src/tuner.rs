@@ -90,7 +90,7 @@ impl<R: Runner> Tuner<R> {
         let begin = Instant::now();
         self.peak = self.runner.peak();
         let run = self.db.begin_run(&RunInfo {
-            strategy: self.options.strategy.name().into(),
+            strategy: self.options.search_name().into(),
             seed: self.options.seed,
             command: self.options.command.clone(),
             tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -157,7 +157,7 @@ impl<R: Runner> Tuner<R> {
             trials: self.trials,
             seconds: self.options.elapsed(),
             reason,
-            strategy: self.options.strategy.name().into(),
+            strategy: self.options.search_name().into(),
             phases: self.phases,
         })
     }
@@ -233,7 +233,9 @@ impl<R: Runner> Tuner<R> {
         let target = self.options.target.clone();
         let threads = self.options.threads as u32;
         let key = task_key(&spec.dag);
-        let whole = Space::of(&spec.dag, &target);
+        let extension = self.options.extension.clone().map(|extended| extended.0);
+        let own = extension.as_ref().and_then(|e| e.space(&spec.dag, &target));
+        let whole = own.unwrap_or_else(|| Space::of(&spec.dag, &target));
         let space = Arc::new(if self.options.perfect_tiles { whole.perfect() } else { whole });
         let reference = |source| TuneError::Reference { task: spec.name.clone(), source };
         let (trace, nest) = default_program(&spec, &target)?;
@@ -260,7 +262,8 @@ impl<R: Runner> Tuner<R> {
             batch: self.options.batch.max(1),
         };
         let features = |source| TuneError::Features { task: spec.name.clone(), source };
-        let search = ingredients.search().map_err(features)?;
+        let own = extension.as_ref().and_then(|e| e.search(&ingredients));
+        let search = own.unwrap_or_else(|| ingredients.search()).map_err(features)?;
         let group = spec.name.split(':').next().unwrap_or_default();
         let group = group.bytes().fold(7u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
         let state = TaskState { flops: spec.flops, group, ..TaskState::default() };
@@ -291,7 +294,7 @@ impl<R: Runner> Tuner<R> {
         if self.options.resume {
             known = self.resume(&mut task)?;
         }
-        if self.options.strategy.takes_seeds() && !self.options.from_nothing {
+        if self.options.takes_seeds() {
             task.seeds = seeds(&task.space, &trace, self.options.seeds);
             task.seeds.retain(|seed| known.iter().all(|sample| sample.candidate != *seed));
         }

@@ -7,11 +7,13 @@
 //! | [`cpu`] | which processor features are here |
 //! | [`load`] | a file to callable kernels and weights in memory |
 //! | [`capi`] | the C interface |
+//! | `foreign` | which arguments of kernels are the network's inputs and outputs |
 //! | [`session`] | one arena and one pool: running the steps |
 
 pub mod capi;
 pub mod container;
 pub mod cpu;
+mod foreign;
 pub mod load;
 pub mod manifest;
 pub mod session;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use talweg_tensor::{Op, Tensor, TensorType};
 
+use super::foreign::{ForeignPorts, Use};
 use super::load::Model;
 use super::manifest::{Operand, Place, Port, Work, Workspace};
 use crate::abi::KernelFn;
@@ -40,6 +41,18 @@ pub enum RunError {
     /// The caller gave another number of inputs.
     #[error("the model has {wanted} inputs ({names}), {given} were given")]
     InputCount {
+        /// What it has.
+        wanted: usize,
+        /// Their names.
+        names: String,
+        /// What was given.
+        given: usize,
+    },
+    /// The caller gave another number of places.
+    #[error("the model has {wanted} {name} ({names}), memory was given for {given}")]
+    PortCount {
+        /// Inputs or outputs.
+        name: &'static str,
         /// What it has.
         wanted: usize,
         /// Their names.
@@ -89,6 +102,8 @@ pub struct Session {
     steps: Vec<Resolved>,
     arena: AlignedBuffer,
     workspace: AlignedBuffer,
+    /// Where the pointers of inputs and outputs are.
+    foreign: Arc<ForeignPorts>,
     /// For every kernel, the threads it runs on.
     teams: Vec<Team>,
     pool: ThreadPool,
@@ -132,7 +147,8 @@ impl Session {
         };
         let steps = manifest.steps.iter().enumerate().map(resolve).collect();
         let teams = manifest.kernels.iter().map(|k| pool.team(k.threads.unwrap_or(threads))).collect();
-        Ok(Session { steps, arena, workspace, teams, pool, model: model.clone() })
+        let foreign = Arc::new(ForeignPorts::of(manifest));
+        Ok(Session { steps, arena, workspace, foreign, teams, pool, model: model.clone() })
     }
 
     /// Runs the kernels on so many threads at most, one number a kernel, instead of what the artefact says: for finding
@@ -210,6 +226,66 @@ impl Session {
         }
         self.execute()?;
         Ok((0..manifest.outputs.len()).map(|at| self.tensor(&manifest.outputs[at].operand)).collect())
+    }
+
+    /// Runs on memory of the caller, one pointer for each input and each output. Memory that is aligned to its elements
+    /// is used where it lies, unless plain code touches the port or ports share memory; those are copied.
+    ///
+    /// # Safety
+    /// Every pointer leads to as many bytes as its port has, to be read or to be written; no output overlaps anything
+    /// else.
+    pub unsafe fn run_on(&mut self, inputs: &[*const u8], outputs: &[*mut u8]) -> Result<(), RunError> {
+        let model = self.model.clone();
+        let manifest = model.manifest();
+        let foreign = self.foreign.clone();
+        for (name, wanted, given) in
+            [("inputs", &manifest.inputs, inputs.len()), ("outputs", &manifest.outputs, outputs.len())]
+        {
+            if wanted.len() != given {
+                return Err(RunError::PortCount { name, wanted: wanted.len(), names: names(wanted), given });
+            }
+        }
+        let is_aligned =
+            |pointer: *const u8, port: &Port| pointer.addr().is_multiple_of(port.operand.element.bytes());
+        for (at, (port, &pointer)) in manifest.inputs.iter().zip(inputs).enumerate() {
+            match &foreign.inputs[at] {
+                Some(uses) if is_aligned(pointer, port) => self.point(uses, pointer.cast_mut()),
+                _ => {
+                    let memory = self.input_mut(at);
+                    // SAFETY: the caller promises that many readable bytes; the arena is nobody else's.
+                    unsafe { std::ptr::copy_nonoverlapping(pointer, memory.as_mut_ptr(), memory.len()) };
+                }
+            }
+        }
+        for (at, (port, &pointer)) in manifest.outputs.iter().zip(outputs).enumerate() {
+            if let Some(uses) = foreign.outputs[at].as_ref().filter(|_| is_aligned(pointer, port)) {
+                self.point(uses, pointer);
+            }
+        }
+        let result = self.execute();
+        for (at, (port, &pointer)) in manifest.outputs.iter().zip(outputs).enumerate() {
+            if result.is_ok() && (foreign.outputs[at].is_none() || !is_aligned(pointer, port)) {
+                let memory = self.output(at);
+                // SAFETY: the caller promises that many bytes to be written, none of which are the arena's.
+                unsafe { std::ptr::copy_nonoverlapping(memory.as_ptr(), pointer, memory.len()) };
+            }
+        }
+        let ports = manifest.inputs.iter().zip(&foreign.inputs);
+        for (port, uses) in ports.chain(manifest.outputs.iter().zip(&foreign.outputs)) {
+            let (start, _) = arena_range(&port.operand);
+            let home = self.arena.as_mut_ptr().wrapping_add(start);
+            self.point(uses.as_deref().unwrap_or(&[]), home);
+        }
+        result
+    }
+
+    /// Puts a pointer where kernels find it.
+    fn point(&mut self, uses: &[Use], pointer: *mut u8) {
+        for Use { step, argument } in uses {
+            if let Resolved::Kernel { arguments, .. } = &mut self.steps[*step] {
+                arguments[*argument] = pointer;
+            }
+        }
     }
 
     /// The position of an input by its name.

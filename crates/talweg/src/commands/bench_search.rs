@@ -10,6 +10,7 @@ use talweg::contest::operators::{name_of, operators};
 use talweg::contest::{
     ContestError, Contestant, Folder, Playoff, Run, Settings, Table, curves, markdown::markdown,
 };
+use talweg_measure::WorkerCommand;
 use talweg_ops::Spec;
 use talweg_target::Target;
 use talweg_tuner::{ModelKind, StrategyKind};
@@ -273,9 +274,9 @@ impl Bench {
 }
 
 fn this_program() -> Result<Command, String> {
-    let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
-    let mut command = Command::new(program);
-    command.stdin(Stdio::null());
+    let again = WorkerCommand::again().map_err(|e| format!("cannot find this program: {e}"))?;
+    let mut command = Command::new(again.program);
+    command.args(again.args).stdin(Stdio::null());
     // Every run has the settings of the comparison, whatever the user prefers elsewhere.
     without_settings(&mut command);
     Ok(command)

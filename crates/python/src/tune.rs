@@ -1,0 +1,285 @@
+//! Tuning from Python: the search runs on a thread of its own while Python's thread passes events on and hears Ctrl-C.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use serde_json::{Value, json};
+use talweg::commands::model::winners;
+use talweg::commands::progress::Progress;
+use talweg::commands::tune::{is_model, parse_duration};
+use talweg::commands::tune_network::{Tuned, Tuning, finish, name_outputs, prepare};
+use talweg::commands::{Failure, check_memory};
+use talweg::lock::Provenance;
+use talweg_ops::Spec;
+use talweg_target::{Isa, Target};
+use talweg_tuner::{
+    Event, Extended, ModelKind, Objective, Simulated, SimulatedDevice, StrategyKind, TaskReport, TaskSpec,
+    TuneError, TuneOptions, TuneReport, Tuner,
+};
+
+use crate::error::{input, raised};
+use crate::event;
+use crate::extension::PythonParts;
+use crate::network::{Bindings, threads_of};
+use crate::operator::Operator;
+
+/// How often Python's thread looks whether somebody pressed Ctrl-C.
+const HEARING: Duration = Duration::from_millis(50);
+
+/// What `talweg.tune` was called with.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Settings {
+    budget: Option<String>,
+    trials: Option<usize>,
+    strategy: String,
+    model: Option<String>,
+    threads: Option<usize>,
+    seed: u64,
+    db: Option<PathBuf>,
+    fresh: bool,
+    batch: usize,
+    least_gain: f64,
+    good_enough: Option<f64>,
+    objective: String,
+    simulated: bool,
+    cold_weights: bool,
+    outputs: Vec<PathBuf>,
+    progress: bool,
+}
+
+/// What is tuned.
+enum Subject {
+    Model(PathBuf),
+    Task(Box<TaskSpec>),
+}
+
+/// Where records go when nobody says otherwise and nothing is to be kept.
+fn database(settings: &Settings) -> PathBuf {
+    settings.db.clone().unwrap_or_else(|| PathBuf::from(talweg::commands::DEFAULT_DB))
+}
+
+fn subject(given: &Bound<'_, PyAny>) -> PyResult<Subject> {
+    if let Ok(operator) = given.cast::<Operator>() {
+        return Ok(Subject::Task(Box::new(operator.get().task())));
+    }
+    let text: String = given.str()?.extract()?;
+    if is_model(&text) {
+        return Ok(Subject::Model(PathBuf::from(text)));
+    }
+    let spec = Spec::parse(&text).map_err(input)?;
+    let dag = spec.build().map_err(input)?;
+    let (name, flops) = (spec.to_string(), spec.flops());
+    Ok(Subject::Task(Box::new(TaskSpec { name, dag, weight: 1.0, flops })))
+}
+
+fn options(settings: &Settings, has_model: bool) -> Result<TuneOptions, Failure> {
+    let target = if settings.simulated { Target::generic(Isa::Avx512) } else { Target::host() };
+    let mut options = TuneOptions::new(target);
+    let named = |e: &dyn std::fmt::Display, what: &str| Failure::input(format!("{what}: {e}"));
+    options.strategy = settings.strategy.parse::<StrategyKind>().map_err(|e| named(&e, "strategy"))?;
+    let model = settings.model.as_deref().map(str::parse::<ModelKind>).transpose();
+    options.model = model.map_err(|e| named(&e, "model"))?;
+    options.budget = match (&settings.budget, settings.trials) {
+        (Some(text), _) => Some(
+            parse_duration(text)
+                .ok_or_else(|| Failure::input(format!("budget {text}: give a time such as 90s, 5m or 1h")))?,
+        ),
+        (None, Some(_)) => None,
+        (None, None) => Some(Duration::from_secs(60)),
+    };
+    if settings.trials == Some(0) || settings.batch == 0 {
+        return Err(Failure::input("trials and batch must be at least 1"));
+    }
+    options.objective = match (settings.objective.as_str(), settings.good_enough) {
+        ("sum", None) => Objective::Sum,
+        ("sum", Some(_)) => Objective::Requirement,
+        ("speedup", None) => Objective::Speedup,
+        ("early-stop", None) => Objective::EarlyStop { rounds: 10, gain: 0.005 },
+        ("speedup" | "early-stop", Some(_)) => {
+            return Err(Failure::input("good_enough is a limit of the sum; leave objective out"));
+        }
+        (other, _) => {
+            return Err(Failure::input(format!("objective {other}: give sum, speedup or early-stop")));
+        }
+    };
+    if !(0.0..=100.0).contains(&settings.least_gain) {
+        return Err(Failure::input("least_gain is a share of the time in percent; give 0 to 100"));
+    }
+    if has_model {
+        options.least_gain = settings.least_gain / 100.0;
+        (options.finalists, options.alternations) = (4, 3);
+    }
+    options.threads = threads_of(settings.threads.or((!has_model).then_some(1)))?;
+    options.cold_weights = settings.cold_weights;
+    options.good_enough = settings.good_enough.map(|us| us * 1e-6);
+    options.trials = settings.trials;
+    options.seed = settings.seed;
+    options.db = (!settings.simulated).then(|| database(settings));
+    options.resume = !settings.fresh;
+    options.batch = settings.batch;
+    options.command = "talweg.tune from Python".into();
+    Ok(options)
+}
+
+/// Tunes operators and models together and gives a JSON object about what came of it.
+///
+/// `listener` is called with every event; `parts` are a strategy, a model or rules that are written in Python.
+#[pyfunction]
+#[pyo3(signature = (subjects, settings, bindings, listener, parts))]
+pub fn tune(
+    py: Python<'_>,
+    subjects: &Bound<'_, PyList>,
+    settings: &Bound<'_, PyDict>,
+    bindings: &Bound<'_, PyDict>,
+    listener: Option<Py<PyAny>>,
+    parts: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(String, Option<PyErr>)> {
+    let settings: Settings = settings.extract()?;
+    let bindings: Bindings = bindings.extract()?;
+    let subjects = subjects.iter().map(|one| subject(&one)).collect::<PyResult<Vec<_>>>()?;
+    let has_model = subjects.iter().any(|one| matches!(one, Subject::Model(_)));
+    let mut options = options(&settings, has_model).map_err(raised)?;
+    let stop = options.stop.clone();
+    let parts = parts.map(|parts| PythonParts::new(parts, stop.clone())).transpose()?.map(Arc::new);
+    options.extension = parts.clone().map(|parts| Extended(parts));
+    let (sender, events) = mpsc::channel::<Event>();
+    let (result, interrupted) = py.detach(move || {
+        std::thread::scope(|scope| {
+            let (settings, bindings) = (&settings, &bindings);
+            let worker = scope.spawn(move || search(subjects, settings, bindings, options, sender));
+            let interrupted = attend(&events, listener.as_ref(), &stop);
+            let died = |_| Err(Failure::work("the search died; what it said is on standard error"));
+            (worker.join().unwrap_or_else(died), interrupted)
+        })
+    });
+    if let Some(error) = parts.and_then(|parts| parts.error()) {
+        return Err(error);
+    }
+    match (result, interrupted) {
+        (Ok(report), interrupted) => Ok((report.to_string(), interrupted)),
+        (Err(_), Some(error)) => Err(error),
+        (Err(failure), None) => Err(raised(failure)),
+    }
+}
+
+/// Passes events on until the search ends. The first error of the listener, or Ctrl-C, ends the search with its best so
+/// far and is returned.
+fn attend(events: &mpsc::Receiver<Event>, listener: Option<&Py<PyAny>>, stop: &AtomicBool) -> Option<PyErr> {
+    let mut first = None;
+    loop {
+        let event = match events.recv_timeout(HEARING) {
+            Ok(event) => Some(event),
+            Err(mpsc::RecvTimeoutError::Timeout) => None,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return first,
+        };
+        if event.is_some() && listener.is_none() && first.is_some() {
+            continue;
+        }
+        let heard = Python::attach(|py| -> PyResult<()> {
+            py.check_signals()?;
+            if let (Some(event), Some(listener)) = (&event, listener)
+                && let Some(dictionary) = event::dictionary(py, event)?
+            {
+                listener.call1(py, (dictionary,))?;
+            }
+            Ok(())
+        });
+        if let Err(error) = heard {
+            stop.store(true, Ordering::Relaxed);
+            first.get_or_insert(error);
+        }
+    }
+}
+
+/// All that `talweg tune` does, without printing its result.
+fn search(
+    subjects: Vec<Subject>,
+    settings: &Settings,
+    bindings: &Bindings,
+    mut options: TuneOptions,
+    events: mpsc::Sender<Event>,
+) -> Result<Value, Failure> {
+    let db = database(settings);
+    let (mut tasks, mut networks): (Vec<TaskSpec>, Vec<Tuning>) = (Vec::new(), Vec::new());
+    for subject in subjects {
+        match subject {
+            Subject::Model(path) => {
+                let mut network = bindings.open(&path)?;
+                winners(&db, &mut network, &options.target, options.threads)?;
+                networks.push(Tuning::add(network, &mut tasks, &options.target)?);
+            }
+            Subject::Task(task) => {
+                check_memory(&task.dag).map_err(Failure::input)?;
+                tasks.push(*task);
+            }
+        }
+    }
+    if settings.simulated && !networks.is_empty() {
+        return Err(Failure::input("simulated is for operators; give a model without it"));
+    }
+    name_outputs(&mut networks, &settings.outputs)?;
+    prepare(&mut networks, &mut options)?;
+    let terminal = std::io::stderr().is_terminal();
+    let mut progress = settings.progress.then(|| Progress::new(&options, tasks.len(), terminal));
+    let from = Provenance {
+        target: options.target.clone(),
+        threads: options.threads,
+        seed: options.seed,
+        strategy: options.search_name().to_string(),
+    };
+    let (budget, threads) = (options.budget, options.threads);
+    let started = options.started;
+    let mut listen = |event: Event| {
+        if let Some(progress) = &mut progress {
+            progress.show(&event);
+        }
+        // Nobody listens any more only when nobody waits for the result either.
+        let _ = events.send(event);
+    };
+    // The tuner goes with its workers, which hold the tasks' arrays and compete for the cores.
+    let report = if settings.simulated {
+        let device = SimulatedDevice::new(options.target.clone()).with_threads(threads);
+        Tuner::with_runner(options, tasks, Simulated { device }).and_then(|mut t| t.run(&mut listen))
+    } else {
+        Tuner::new(options, tasks).and_then(|mut t| t.run(&mut listen))
+    };
+    if let Some(progress) = &mut progress {
+        progress.clear();
+    }
+    let mut report = report.map_err(classify)?;
+    let tuned = finish(networks, &report, &from, budget, &db)?;
+    report.seconds = started.elapsed().as_secs_f64();
+    Ok(object(&report, &tuned, threads, &db))
+}
+
+/// A database or a model that cannot be used is bad input; everything else failed in the work.
+fn classify(error: TuneError) -> Failure {
+    let is_input = matches!(error, TuneError::Db(_) | TuneError::NoSlope { .. });
+    if is_input { Failure::input(error) } else { Failure::work(error) }
+}
+
+fn task_object(task: &TaskReport) -> Value {
+    let failures = task.failures.iter().map(|(cause, group)| (cause.clone(), json!(group.count)));
+    json!({
+        "name": task.name, "weight": task.weight, "best_seconds": task.best_seconds,
+        "default_seconds": task.default_seconds, "gflops": task.gflops, "max_rel_error": task.error,
+        "schedule": task.trace, "default_won": task.default_won, "trials": task.trials,
+        "resumed": task.resumed, "curve": task.curve, "curve_trials": task.curve_trials,
+        "failures": failures.collect::<serde_json::Map<_, _>>(),
+    })
+}
+
+fn object(report: &TuneReport, tuned: &[Tuned], threads: usize, db: &Path) -> Value {
+    json!({
+        "tasks": report.tasks.iter().map(task_object).collect::<Vec<_>>(),
+        "networks": tuned.iter().map(Tuned::object).collect::<Vec<_>>(),
+        "trials": report.trials, "seconds": report.seconds, "stopped_by": report.reason.name(),
+        "strategy": report.strategy, "threads": threads, "db": db,
+    })
+}
