@@ -8,7 +8,8 @@ use talweg_tuner::Event;
 pub fn dictionary<'py>(py: Python<'py>, event: &Event) -> PyResult<Option<Bound<'py, PyDict>>> {
     let out = PyDict::new(py);
     let kind = match event {
-        Event::TaskStarted { task, name, sketches, size, resumed, default_seconds } => {
+        Event::TaskStarted { task, name, sketches, size, resumed, default_seconds, best_seconds } => {
+            out.set_item("best_seconds", best_seconds)?;
             out.set_item("task", task)?;
             out.set_item("name", name)?;
             out.set_item("sketches", sketches)?;
@@ -29,7 +30,10 @@ pub fn dictionary<'py>(py: Python<'py>, event: &Event) -> PyResult<Option<Bound<
             out.set_item("text", text)?;
             "model_failed"
         }
-        Event::SampleMeasured { task, candidate, seconds, cause } => {
+        Event::SampleMeasured { task, candidate, seconds, cause, predicted, trace, at } => {
+            out.set_item("predicted", predicted)?;
+            out.set_item("schedule", trace)?;
+            out.set_item("at", at)?;
             out.set_item("task", task)?;
             out.set_item("candidate", candidate)?;
             out.set_item("seconds", seconds)?;
