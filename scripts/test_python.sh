@@ -21,5 +21,5 @@ if [ -x .venv-peers/bin/python ] && [ $# -eq 0 ]; then
     rm -rf target/python-torch
     install --no-deps --target target/python-torch target/wheels/*.whl
     install --target target/python-torch pytest
-    PYTHONPATH=target/python-torch .venv-peers/bin/python -m pytest -q -p no:cacheprovider python/tests/test_torch.py
+    PYTHONPATH="$PWD/target/python-torch" .venv-peers/bin/python -m pytest -q -p no:cacheprovider python/tests/test_torch.py
 fi
