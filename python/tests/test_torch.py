@@ -114,7 +114,7 @@ def test_inference_mode_and_other_types_work():
             close(found, wanted)
 
 
-def test_the_package_is_not_torch(monkeypatch):
+def test_the_package_is_not_torch():
     import subprocess
     import sys
 
