@@ -1,22 +1,17 @@
 //! Bad input to the verbs that take a model: exit code 2, a clear text, nothing written.
 
 mod common;
+mod tool;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
 use common::model;
 use talweg_tensor::{Tensor, npy};
+use tool::run;
 
 /// Every verb that takes an ONNX file, with what it needs beside the file.
 const VERBS: [&[&str]; 6] =
     [&["check"], &["compile", "-o", "out.talweg"], &["run"], &["bench"], &["verify"], &["profile"]];
-
-fn talweg(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_talweg"));
-    command.current_dir(folder).args(arguments).stdin(Stdio::null());
-    command.output().expect("the program starts")
-}
 
 fn names(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -28,7 +23,7 @@ fn names(folder: &Path) -> Vec<PathBuf> {
 /// Is refused as bad input with every given text, prints nothing else and leaves the folder as it was.
 fn refuses(folder: &Path, arguments: &[&str], wanted: &[&str]) {
     let before = names(folder);
-    let output = talweg(folder, arguments);
+    let output = run(folder, arguments);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {err}");
     assert_eq!(out, "", "{arguments:?} writes to standard output");
@@ -41,7 +36,7 @@ fn refuses(folder: &Path, arguments: &[&str], wanted: &[&str]) {
 }
 
 fn succeeds(folder: &Path, arguments: &[&str]) {
-    let output = talweg(folder, arguments);
+    let output = run(folder, arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -85,7 +80,7 @@ fn every_cut_of_a_model_is_refused_or_understood() {
     let whole = model("Relu", &["2", "3"]);
     for length in (1..whole.len()).step_by(7) {
         std::fs::write(folder.path().join("cut.onnx"), &whole[..length]).unwrap();
-        let output = talweg(folder.path(), &["check", "cut.onnx"]);
+        let output = run(folder.path(), &["check", "cut.onnx"]);
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(matches!(output.status.code(), Some(0 | 2)), "{length} bytes: {err}");
     }

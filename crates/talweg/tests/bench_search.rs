@@ -1,18 +1,19 @@
 //! Searches compared as a user calls it: runs kept and found again, tables and pictures, bad input.
 
+mod tool;
+
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::time::SystemTime;
 
 use serde_json::Value;
+use tool::here::command;
 
 const TINY: &str = "matmul:m=17,n=33,k=9";
 const OTHER: &str = "softmax:rows=16,n=33";
 
 fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_talweg"));
-    command.args(["bench", "search"]).args(arguments).stdin(Stdio::null());
-    command.output().expect("the program starts")
+    command(&["bench", "search"]).args(arguments).output().expect("the program starts")
 }
 
 fn succeeds(arguments: &[&str]) -> (String, String) {

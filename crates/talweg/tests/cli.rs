@@ -1,12 +1,15 @@
 //! The command line as a user calls it: exit codes, texts, stages, JSON.
 
+mod tool;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 use talweg_ir::{Dag, Nest, verify_dag, verify_nest};
 use talweg_schedule::Trace;
+use tool::here::{command, run};
 
 /// The operators of the README, small enough to be emitted in every form.
 const EXAMPLES: [&str; 8] = [
@@ -22,16 +25,6 @@ const EXAMPLES: [&str; 8] = [
 
 /// An operator that is checked and timed in no time.
 const TINY: &str = "matmul:m=17,n=33,k=9,epilogue=bias+relu";
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_talweg"));
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("the program starts")
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("output is UTF-8")

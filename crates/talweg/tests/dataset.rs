@@ -1,11 +1,14 @@
 //! `talweg dataset` as a user calls it: bad input, and a small dataset from collecting to judging.
 
+mod tool;
+
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
+
+use tool::here::command;
 
 fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_talweg"));
-    command.arg("dataset").args(arguments).stdin(Stdio::null()).output().expect("the program starts")
+    command(&["dataset"]).args(arguments).output().expect("the program starts")
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -2,12 +2,14 @@
 
 mod built;
 mod common;
+mod tool;
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use built::{c_compiler, example};
 use common::model;
+use tool::here::command;
 
 fn good(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -36,10 +38,8 @@ fn the_c_example_runs_an_artefact() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("sigmoid.onnx"), model("Sigmoid", &["2", "3"])).unwrap();
-    let mut talweg = Command::new(env!("CARGO_BIN_EXE_talweg"));
     good(
-        &talweg
-            .arg("compile")
+        &command(&["compile"])
             .arg(path("sigmoid.onnx"))
             .arg("-o")
             .arg(path("model.talweg"))

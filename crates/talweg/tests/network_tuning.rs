@@ -2,40 +2,25 @@
 
 mod chain;
 mod child;
+mod tool;
 
 use std::io::BufReader;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr};
 
 use chain::model;
 use child::start_until;
 use serde_json::Value;
 use talweg_db::Database;
 use tempfile::TempDir;
+use tool::{command, run, succeeds};
 
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("net.onnx"), model(1)).expect("a model");
     std::fs::write(folder.path().join("other.onnx"), model(5)).expect("a model");
     folder
-}
-
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_talweg"));
-    command.current_dir(folder).args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    command(folder, arguments).output().expect("the program starts")
-}
-
-fn succeeds(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {}\n{err}", output.status);
-    String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 fn refuses(folder: &Path, arguments: &[&str], wanted: &[&str]) {

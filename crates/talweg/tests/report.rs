@@ -1,30 +1,16 @@
 //! Reports and dashboards as a user calls them.
 
+mod tool;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
+use tool::here::{command, run, succeeds};
 
 const TINY: &str = "matmul:m=17,n=33,k=9";
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_talweg"));
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("the program starts")
-}
-
-fn succeeds(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {}\n{err}", output.status);
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
 
 /// Refused as bad input, with a text that says this; returns nothing on standard output.
 fn refused(arguments: &[&str], expected: &str) {

@@ -1,36 +1,21 @@
 //! Tuning as a user calls it: results, bad input, kills, two processes on one database.
 
 mod child;
+mod tool;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use child::start_until;
 use serde_json::Value;
 use talweg_db::{Database, Record};
 use tempfile::TempDir;
+use tool::here::{command, run, succeeds};
 
 const TINY: &str = "matmul:m=17,n=33,k=9,epilogue=bias+relu";
 const OTHER: &str = "softmax:rows=16,n=33";
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_talweg"));
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("the program starts")
-}
-
-fn succeeds(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {}\n{err}", output.status);
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
 
 fn temporary() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().expect("a directory");
