@@ -22,19 +22,13 @@ pub struct PyPort {
     dims: Vec<npy_intp>,
 }
 
-/// NumPy's type for an element type. NumPy has no bfloat16 of its own: it is that of `ml_dtypes` where that is installed,
-/// and otherwise its bits.
-fn dtype_of(py: Python<'_>, element: ElementType) -> PyResult<Bound<'_, PyArrayDescr>> {
-    let name = match element {
+/// What NumPy calls an element type.
+fn numpy_name(element: ElementType) -> &'static str {
+    match element {
         ElementType::F32 => "float32",
         ElementType::F64 => "float64",
         ElementType::F16 => "float16",
-        ElementType::BF16 => {
-            return match py.import("ml_dtypes") {
-                Ok(module) => PyArrayDescr::new(py, module.getattr("bfloat16")?),
-                Err(_) => PyArrayDescr::new(py, "uint16"),
-            };
-        }
+        ElementType::BF16 => "bfloat16",
         ElementType::I8 => "int8",
         ElementType::I16 => "int16",
         ElementType::I32 => "int32",
@@ -44,32 +38,25 @@ fn dtype_of(py: Python<'_>, element: ElementType) -> PyResult<Bound<'_, PyArrayD
         ElementType::U32 => "uint32",
         ElementType::U64 => "uint64",
         ElementType::Bool => "bool",
-    };
-    PyArrayDescr::new(py, name)
+    }
+}
+
+/// NumPy's type for an element type. NumPy has no bfloat16 of its own: it is that of `ml_dtypes` where that is installed,
+/// and otherwise its bits.
+fn dtype_of(py: Python<'_>, element: ElementType) -> PyResult<Bound<'_, PyArrayDescr>> {
+    if element != ElementType::BF16 {
+        return PyArrayDescr::new(py, numpy_name(element));
+    }
+    match py.import("ml_dtypes") {
+        Ok(module) => PyArrayDescr::new(py, module.getattr("bfloat16")?),
+        Err(_) => PyArrayDescr::new(py, "uint16"),
+    }
 }
 
 /// The element type of a NumPy type.
 fn element_of(dtype: &Bound<'_, PyArrayDescr>) -> Option<ElementType> {
     let name: String = dtype.getattr("name").and_then(|n| n.extract()).ok()?;
-    let known = |element: &ElementType| {
-        let numpy = match element {
-            ElementType::BF16 => "bfloat16",
-            ElementType::F16 => "float16",
-            ElementType::F32 => "float32",
-            ElementType::F64 => "float64",
-            ElementType::Bool => "bool",
-            ElementType::I8 => "int8",
-            ElementType::I16 => "int16",
-            ElementType::I32 => "int32",
-            ElementType::I64 => "int64",
-            ElementType::U8 => "uint8",
-            ElementType::U16 => "uint16",
-            ElementType::U32 => "uint32",
-            ElementType::U64 => "uint64",
-        };
-        numpy == name
-    };
-    ElementType::ALL.into_iter().find(known)
+    ElementType::ALL.into_iter().find(|element| numpy_name(*element) == name)
 }
 
 impl PyPort {
