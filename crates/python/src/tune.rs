@@ -11,15 +11,15 @@ use pyo3::types::{PyDict, PyList};
 use serde_json::{Value, json};
 use talweg::commands::model::winners;
 use talweg::commands::progress::Progress;
-use talweg::commands::tune::{is_model, parse_duration};
+use talweg::commands::tune::is_model;
 use talweg::commands::tune_network::{Tuned, Tuning, finish, name_outputs, prepare};
+use talweg::commands::tune_request::TuneRequest;
 use talweg::commands::{Failure, check_memory};
 use talweg::lock::Provenance;
 use talweg_ops::Spec;
-use talweg_target::{Isa, Target};
 use talweg_tuner::{
-    Event, Extended, ModelKind, Objective, Simulated, SimulatedDevice, StrategyKind, TaskReport, TaskSpec,
-    TuneError, TuneOptions, TuneReport, Tuner,
+    Event, Extended, Simulated, SimulatedDevice, TaskReport, TaskSpec, TuneError, TuneOptions, TuneReport,
+    Tuner,
 };
 
 use crate::error::{input, raised};
@@ -79,50 +79,25 @@ fn subject(given: &Bound<'_, PyAny>) -> PyResult<Subject> {
 }
 
 fn options(settings: &Settings, has_model: bool) -> Result<TuneOptions, Failure> {
-    let target = if settings.simulated { Target::generic(Isa::Avx512) } else { Target::host() };
-    let mut options = TuneOptions::new(target);
-    let named = |e: &dyn std::fmt::Display, what: &str| Failure::input(format!("{what}: {e}"));
-    options.strategy = settings.strategy.parse::<StrategyKind>().map_err(|e| named(&e, "strategy"))?;
-    let model = settings.model.as_deref().map(str::parse::<ModelKind>).transpose();
-    options.model = model.map_err(|e| named(&e, "model"))?;
-    options.budget = match (&settings.budget, settings.trials) {
-        (Some(text), _) => Some(
-            parse_duration(text)
-                .ok_or_else(|| Failure::input(format!("budget {text}: give a time such as 90s, 5m or 1h")))?,
-        ),
-        (None, Some(_)) => None,
-        (None, None) => Some(Duration::from_secs(60)),
-    };
-    if settings.trials == Some(0) || settings.batch == 0 {
-        return Err(Failure::input("trials and batch must be at least 1"));
+    let mut options = TuneRequest {
+        spell: str::to_string,
+        budget: settings.budget.as_deref(),
+        trials: settings.trials,
+        batch: settings.batch,
+        strategy: &settings.strategy,
+        model: settings.model.as_deref(),
+        objective: &settings.objective,
+        good_enough: settings.good_enough,
+        least_gain: settings.least_gain,
+        cold_weights: settings.cold_weights,
+        threads: threads_of(settings.threads.or((!has_model).then_some(1)))?,
+        seed: settings.seed,
+        db: database(settings),
+        fresh: settings.fresh,
+        simulated: settings.simulated,
+        has_model,
     }
-    options.objective = match (settings.objective.as_str(), settings.good_enough) {
-        ("sum", None) => Objective::Sum,
-        ("sum", Some(_)) => Objective::Requirement,
-        ("speedup", None) => Objective::Speedup,
-        ("early-stop", None) => Objective::EarlyStop { rounds: 10, gain: 0.005 },
-        ("speedup" | "early-stop", Some(_)) => {
-            return Err(Failure::input("good_enough is a limit of the sum; leave objective out"));
-        }
-        (other, _) => {
-            return Err(Failure::input(format!("objective {other}: give sum, speedup or early-stop")));
-        }
-    };
-    if !(0.0..=100.0).contains(&settings.least_gain) {
-        return Err(Failure::input("least_gain is a share of the time in percent; give 0 to 100"));
-    }
-    if has_model {
-        options.least_gain = settings.least_gain / 100.0;
-        (options.finalists, options.alternations) = (4, 3);
-    }
-    options.threads = threads_of(settings.threads.or((!has_model).then_some(1)))?;
-    options.cold_weights = settings.cold_weights;
-    options.good_enough = settings.good_enough.map(|us| us * 1e-6);
-    options.trials = settings.trials;
-    options.seed = settings.seed;
-    options.db = (!settings.simulated).then(|| database(settings));
-    options.resume = !settings.fresh;
-    options.batch = settings.batch;
+    .options()?;
     options.command = "talweg.tune from Python".into();
     Ok(options)
 }

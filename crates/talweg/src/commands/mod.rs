@@ -27,6 +27,7 @@ pub mod settings;
 pub mod space;
 pub mod tune;
 pub mod tune_network;
+pub mod tune_request;
 pub mod verify;
 
 use std::fmt;

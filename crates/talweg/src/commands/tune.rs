@@ -10,16 +10,16 @@ use clap::Args;
 use serde_json::{Value, json};
 use talweg::lock::Provenance;
 use talweg_ops::Spec;
-use talweg_target::{Isa, Target};
 use talweg_tuner::{
-    ModelKind, Objective, Simulated, SimulatedDevice, StrategyKind, TaskReport, TaskSpec, TuneError,
-    TuneOptions, TuneReport, Tuner, switches,
+    Simulated, SimulatedDevice, StrategyKind, TaskReport, TaskSpec, TuneError, TuneOptions, TuneReport,
+    Tuner, switches,
 };
 
 use super::dashboard::Watching;
 use super::model::{Bindings, winners};
 use super::progress::Progress;
 use super::tune_network::{self, Tuned, Tuning};
+use super::tune_request::TuneRequest;
 use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operator_help, print, process_age};
 
 const EXAMPLES: &str = "\
@@ -193,17 +193,27 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
     let usual = if has_model { cores } else { 1 };
     let threads = arguments.threads.unwrap_or(usual);
     check_threads(threads)?;
-    let target = match arguments.simulated {
-        true => Target::generic(Isa::Avx512),
-        false => Target::host(),
-    };
-    let mut options = TuneOptions::new(target);
+    let mut options = TuneRequest {
+        spell: |name| format!("--{}", name.replace('_', "-")),
+        budget: arguments.budget.as_deref(),
+        trials: arguments.trials,
+        batch: arguments.batch,
+        strategy: &arguments.strategy,
+        model: arguments.model.as_deref(),
+        objective: &arguments.objective,
+        good_enough: arguments.good_enough,
+        least_gain: arguments.least_gain,
+        cold_weights: arguments.cold_weights,
+        threads,
+        seed: arguments.seed,
+        db: arguments.db.clone(),
+        fresh: arguments.fresh,
+        simulated: arguments.simulated,
+        has_model,
+    }
+    .options()?;
     let age = process_age();
     options.started = options.started.checked_sub(age).unwrap_or(options.started);
-    options.strategy =
-        arguments.strategy.parse::<StrategyKind>().map_err(|e| Failure::input(format!("--strategy: {e}")))?;
-    let model = arguments.model.as_deref().map(str::parse::<ModelKind>).transpose();
-    options.model = model.map_err(|e| Failure::input(format!("--model: {e}")))?;
     if let Some(names) = &arguments.felix {
         if options.strategy != StrategyKind::Felix {
             return Err(Failure::input("--felix switches parts of felix; add `--strategy felix`"));
@@ -220,45 +230,6 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
         "perfect" => true,
         other => return Err(Failure::input(format!("--tiles {other}: give any or perfect"))),
     };
-    options.budget =
-        match (&arguments.budget, arguments.trials) {
-            (Some(text), _) => Some(parse_duration(text).ok_or_else(|| {
-                Failure::input(format!("--budget {text}: give a time such as 90s, 5m or 1h"))
-            })?),
-            (None, Some(_)) => None,
-            (None, None) => Some(Duration::from_secs(60)),
-        };
-    if arguments.trials == Some(0) || arguments.batch == 0 {
-        return Err(Failure::input("--trials and --batch must be at least 1"));
-    }
-    options.objective = match (arguments.objective.as_str(), arguments.good_enough) {
-        ("sum", None) => Objective::Sum,
-        ("sum", Some(_)) => Objective::Requirement,
-        ("speedup", None) => Objective::Speedup,
-        ("early-stop", None) => Objective::EarlyStop { rounds: 10, gain: 0.005 },
-        ("speedup" | "early-stop", Some(_)) => {
-            return Err(Failure::input("--good-enough is a limit of the sum; leave --objective out"));
-        }
-        (other, _) => {
-            return Err(Failure::input(format!("--objective {other}: give sum, speedup or early-stop")));
-        }
-    };
-    if !(0.0..=100.0).contains(&arguments.least_gain) {
-        return Err(Failure::input("--least-gain is a share of the time in percent; give 0 to 100"));
-    }
-    if has_model {
-        options.least_gain = arguments.least_gain / 100.0;
-        // A network has many tasks, and its kernels are compared in place as well.
-        (options.finalists, options.alternations) = (4, 3);
-    }
-    options.cold_weights = arguments.cold_weights;
-    options.good_enough = arguments.good_enough.map(|us| us * 1e-6);
-    options.trials = arguments.trials;
-    options.threads = threads;
-    options.seed = arguments.seed;
-    options.db = (!arguments.simulated).then(|| arguments.db.clone());
-    options.resume = !arguments.fresh;
-    options.batch = arguments.batch;
     options.command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let stop: Arc<AtomicBool> = options.stop.clone();
     interrupt::watch(stop).map_err(Failure::work)?;
