@@ -95,10 +95,10 @@ impl Shape {
 
 /// The default sizes, and others worth measuring behind them.
 pub(super) fn sizes(plan: &Plan, chain: &Chain) -> Vec<Sizes> {
-    let Some(shape) = Shape::of(plan, chain) else { return Vec::new() };
+    let shape = Shape::of(plan, chain).zip(plan.axes(&chain.scores).len().checked_sub(2));
+    let Some((shape, local)) = shape else { return Vec::new() };
     let lanes = plan.lanes(&chain.weighted);
     let (rows, width) = (shape.row.1, shape.column.1);
-    let local = plan.axes(&chain.scores).len() - 2;
     let side_by_side = contraction::rows_side_by_side(plan, &chain.scores, local);
     let best = contraction::best_tile(plan, (1, rows, width), lanes, shape.keys, i64::MAX);
     let block = block_of(plan, &shape, best.row);
