@@ -105,5 +105,4 @@ talweg_install_rust() {
 
 # g++ brings the C++ library that the linker needs beside LLVM's.
 # The checks of whole networks need a Python environment with ONNX Runtime.
-# The pages of reports are looked at in a browser.
-talweg_install_packages gcc g++ libc6-dev llvm-19-dev python3 python3-venv chromium && talweg_install_rust
+talweg_install_packages gcc g++ libc6-dev llvm-19-dev python3 python3-venv && talweg_install_rust

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets the machine up, then runs every check a change must pass: formatting,
-# lints, tests, whole networks against ONNX Runtime, and the Python package.
+# lints, tests, whole networks against ONNX Runtime, pages in a browser, and the Python package.
 # Needs neither a terminal nor an environment variable.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
