@@ -45,6 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scorer = SharedScorer::new(Box::new(HiddenUnits::new(128, 24, 1)));
     let start = Instant::now();
     let mut felix = Felix::new(&space, &target, scorer.clone(), 0, FelixParams::default(), 1)?;
+    felix.programs();
     println!("all formulas made in {:.3} s", start.elapsed().as_secs_f64());
     let mut best = f64::INFINITY;
     for round in 0..6 {
@@ -59,7 +60,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let sketch = (0..space.sketches.len()).max_by_key(|s| space.sketches[*s].knobs.len()).unwrap_or(0);
-    let program = &felix.programs()[sketch];
+    let Some(program) = felix.programs()[sketch].as_ref() else {
+        return Err(format!("sketch {sketch} has no smooth formulas").into());
+    };
     let mut rng = Rng::new(3);
     let n = 64 * 8;
     let points: Vec<f64> =

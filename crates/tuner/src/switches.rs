@@ -14,7 +14,7 @@ pub struct Switch {
 }
 
 /// All settings.
-pub const SWITCHES: [Switch; 7] = [
+pub const SWITCHES: [Switch; 8] = [
     Switch {
         name: "fixed-width",
         help: "smooth formulas by the same width from the first step to the last",
@@ -44,6 +44,11 @@ pub const SWITCHES: [Switch; 7] = [
         name: "no-local",
         help: "measure what descent finds only, and no variations of the fastest measured",
         set: |felix| felix.local = 0.0,
+    },
+    Switch {
+        name: "no-opening",
+        help: "make all formulas before anything is measured",
+        set: |felix| felix.opening = 0,
     },
     Switch {
         name: "no-descent",

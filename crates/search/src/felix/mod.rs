@@ -5,6 +5,9 @@
 //! the gradient of their scores at a width that narrows, rounds what they meet to legal candidates, scores these exactly,
 //! and measures the best, beside variations of the fastest measured so far.
 //!
+//! The first round is short and does not descend: the best-scored of random candidates can be measured before formulas
+//! are made, which takes longer than measuring them.
+//!
 //! | module | holds |
 //! |---|---|
 //! | [`scorer`] | what descent needs of a model, and models that tasks share |
@@ -36,6 +39,8 @@ use crate::{Candidate, Features, SpaceFeatures, diversity};
 pub struct FelixParams {
     /// Candidates of one round.
     pub round: usize,
+    /// Candidates of the first round, which does without formulas; with 0 it is a round like the others.
+    pub opening: usize,
     /// Points that descend in each sketch; multiples of 64 use whole blocks of the tape.
     pub seeds: usize,
     /// Random candidates drawn for each seed that is not a measured one; the best scores are kept.
@@ -64,6 +69,7 @@ impl Default for FelixParams {
     fn default() -> FelixParams {
         FelixParams {
             round: 32,
+            opening: 8,
             seeds: 64,
             draws: 8,
             measured: 0.5,
@@ -94,8 +100,11 @@ const MIN_STEPS: usize = 12;
 pub struct Felix {
     name: String,
     space: Arc<Space>,
+    target: Target,
     rounds: Rounds,
-    programs: Vec<SmoothProgram>,
+    /// Made when they are first needed; none for a sketch whose formulas cannot be smoothed, which takes part without
+    /// descending.
+    programs: Vec<Option<SmoothProgram>>,
     features: SpaceFeatures,
     scorer: SharedScorer,
     task: u32,
@@ -112,13 +121,12 @@ impl Felix {
         params: FelixParams,
         seed: u64,
     ) -> Result<Felix, FeatureError> {
-        let compile = |s: &Sketch| smooth_program(s, target, params.formulas);
-        let programs = compile_all(&space.sketches, params.descent.threads, &compile)?;
         Ok(Felix {
             name: "felix".into(),
             space: space.clone(),
+            target: target.clone(),
             rounds: Rounds::new(Arc::new(SpaceDomain::new(space.clone())), seed),
-            programs,
+            programs: Vec::new(),
             features: SpaceFeatures::new(space, target, Features::Stores)?,
             scorer,
             task,
@@ -126,8 +134,13 @@ impl Felix {
         })
     }
 
-    /// The smooth formulas of every sketch.
-    pub fn programs(&self) -> &[SmoothProgram] {
+    /// The smooth formulas of every sketch that has them.
+    pub fn programs(&mut self) -> &[Option<SmoothProgram>] {
+        if self.programs.is_empty() {
+            let (target, options) = (&self.target, self.params.formulas);
+            let compile = |s: &Sketch| smooth_program(s, target, options).ok();
+            self.programs = compile_all(&self.space.sketches, self.params.descent.threads, &compile);
+        }
         &self.programs
     }
 
@@ -149,8 +162,8 @@ impl Felix {
         changed
     }
 
-    /// Rounded candidates that all sketches' descents meet.
-    fn descend(&mut self) -> Vec<Candidate> {
+    /// The best of random candidates of all sketches, and the rounded ones that descents from there meet.
+    fn descend(&mut self, steps: usize) -> Vec<Candidate> {
         let space = self.space.clone();
         let relaxations: Vec<Relaxation<'_>> = space.sketches.iter().map(Relaxation::new).collect();
         let mut seeds = Vec::new();
@@ -160,26 +173,28 @@ impl Felix {
             seeds.push(points);
             met.extend(drawn);
         }
-        let groups: Vec<Group<'_>> = seeds
-            .into_iter()
-            .enumerate()
-            .map(|(sketch, points)| Group {
-                sketch,
-                relaxation: &relaxations[sketch],
-                program: &self.programs[sketch],
-                points,
-            })
-            .collect();
-        let points = self.params.seeds.max(1) * groups.len().max(1);
-        let steps = match self.params.gradients {
-            0 => 0,
-            gradients => (gradients / points).clamp(MIN_STEPS, self.params.steps.max(MIN_STEPS)),
-        };
-        let found = self.scorer.with(|scorer| descend(groups, steps, scorer, &self.params.descent));
-        met.extend(found.into_iter().flatten());
+        if steps > 0 {
+            self.programs();
+            let groups = seeds.into_iter().enumerate().filter_map(|(sketch, points)| {
+                let program = self.programs[sketch].as_ref()?;
+                Some(Group { sketch, relaxation: &relaxations[sketch], program, points })
+            });
+            let groups: Vec<Group<'_>> = groups.collect();
+            let found = self.scorer.with(|scorer| descend(groups, steps, scorer, &self.params.descent));
+            met.extend(found.into_iter().flatten());
+        }
         let mut seen = HashSet::new();
         met.retain(|c| seen.insert(c.clone()));
         met
+    }
+
+    /// Steps of each descent of the coming round.
+    fn steps(&self, is_opening: bool) -> usize {
+        let points = self.params.seeds.max(1) * self.space.sketches.len().max(1);
+        match self.params.gradients {
+            gradients if is_opening || gradients == 0 => 0,
+            gradients => (gradients / points).clamp(MIN_STEPS, self.params.steps.max(MIN_STEPS)),
+        }
     }
 
     /// Where the points of a sketch start: near its fastest measured candidates, and at the best of random ones. These
@@ -260,18 +275,19 @@ pub fn smooth_program(
 fn compile_all(
     sketches: &[Sketch],
     threads: usize,
-    compile: &(dyn Fn(&Sketch) -> Result<SmoothProgram, FeatureError> + Sync),
-) -> Result<Vec<SmoothProgram>, FeatureError> {
+    compile: &(dyn Fn(&Sketch) -> Option<SmoothProgram> + Sync),
+) -> Vec<Option<SmoothProgram>> {
     let threads = threads.clamp(1, sketches.len().max(1));
-    let share = |first: usize| -> Vec<(usize, Result<SmoothProgram, FeatureError>)> {
+    let share = |first: usize| -> Vec<(usize, Option<SmoothProgram>)> {
         (first..sketches.len()).step_by(threads).map(|at| (at, compile(&sketches[at]))).collect()
     };
     let mut done = std::thread::scope(|scope| {
         let share = &share;
         let others: Vec<_> = (1..threads).map(|t| scope.spawn(move || share(t))).collect();
         let mut done = share(0);
-        for other in others {
-            done.extend(other.join().unwrap_or_default());
+        for (t, other) in (1..).zip(others) {
+            let lost = || (t..sketches.len()).step_by(threads).map(|at| (at, None)).collect();
+            done.extend(other.join().unwrap_or_else(|_| lost()));
         }
         done
     });
@@ -298,11 +314,13 @@ impl Planner for Felix {
 
     /// Variations of the fastest, the best of a descent, then random candidates.
     fn plan(&mut self) {
-        let size = self.params.round.max(1);
+        let is_opening = self.params.opening > 0 && self.rounds.history.samples().is_empty();
+        let most = if is_opening && self.scorer.is_trained() { self.params.opening } else { usize::MAX };
+        let size = self.params.round.min(most).max(1);
         if self.scorer.is_trained() {
             let random = (size as f64 * self.params.epsilon).round() as usize;
             self.plan_variations((size as f64 * self.params.local).round() as usize);
-            let met = self.descend();
+            let met = self.descend(self.steps(is_opening));
             let mut pool = Pool::new(size * 4);
             self.offer(&met, &mut pool);
             for _ in 0..self.params.polish {
