@@ -85,7 +85,7 @@ def tune_all(operators, options, db):
 
 def measure(name, spec, options, db):
     """Times one tuned operator and its peers alternately."""
-    command = [str(options.talweg), "op", spec, "--json", "--patience", "0", "--threads", "1", "--schedule", "best", "--db", str(db)]
+    command = [str(options.talweg), "op", spec, "--threads", "1", "--schedule", "best", "--db", str(db)]
     result = compare_peers.compare(spec, options, talweg_command=command)
     return {"name": name, **result}
 
@@ -131,7 +131,7 @@ def parse_arguments():
     parser.add_argument("--budget", default="60s", metavar="TIME", help="tuning time of each; 0 uses what --db has")
     parser.add_argument("--strategy", default="ansor", metavar="NAME")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rounds", type=int, default=5, help="alternating rounds of timing")
+    parser.add_argument("--rounds", type=int, default=25, help="alternating rounds of timing")
     parser.add_argument("--db", type=Path, metavar="FILE", help="keep the tuning database here")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument(

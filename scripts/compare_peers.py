@@ -5,12 +5,15 @@
     scripts/compare_peers.py --ops matmul:m=512,n=512,k=512 conv2d:n=1,h=56,w=56,c=64,f=64,k=3,s=1,p=1
     scripts/compare_peers.py --ops matmul:m=512,n=512,k=512@my.sched --threads 2 --json
 
-Each round times talweg and every peer once, each for at least 0.2 s after a warm-up; a
-round's figure is the median of its iterations, and the table gives median, minimum and
-maximum over the rounds. The peers are installed into .venv-peers on first use.
+Everybody is set up first. Then each round gives talweg and every peer one short turn, so that whatever
+disturbs the machine disturbs them all; a turn's figure is the median of its runs after a
+warm-up, and the table gives median, minimum and maximum over the rounds. A ratio is the
+median over the rounds of the peer's time over talweg's in the same round. The peers are
+installed into .venv-peers on first use.
 """
 
 import argparse
+import contextlib
 import ctypes
 import json
 import logging
@@ -28,10 +31,10 @@ sys.path.append(str(REPOSITORY / "crates/talweg/python"))
 import peer_runners  # noqa: E402
 
 DEFAULT_OPS = ["softmax:rows=1536,n=128", "layernorm:rows=128,n=768"]
-WARM_UP_SECONDS = 0.05
-MEASURE_SECONDS = 0.2
+WARM_UP_SECONDS = 0.02
+TURN_SECONDS = 0.08
 # Lets the idle threads of the previous peer stop spinning.
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.02
 
 
 def torch_runner(operator, threads, compiled=False, channels_last=False):
@@ -79,7 +82,7 @@ def median_us(run):
     while time.perf_counter() < end:
         run()
     samples, total = [], 0
-    while total < MEASURE_SECONDS * 1e9 or len(samples) < 5:
+    while total < TURN_SECONDS * 1e9 or len(samples) < 3:
         start = time.perf_counter_ns()
         run()
         samples.append(time.perf_counter_ns() - start)
@@ -87,15 +90,35 @@ def median_us(run):
     return statistics.median(samples) / 1e3
 
 
-def talweg_us(command):
-    """The median time that a `talweg op --json` reports for its own kernel."""
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if result.returncode != 0:
-        sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")
-    try:
-        return float(json.loads(result.stdout)["median_us"])
-    except (ValueError, KeyError, TypeError) as error:
-        sys.exit(f"error: {' '.join(command)} printed no object with median_us: {error!r}\n{result.stdout[:500]}")
+class Talweg:
+    """A `talweg op --turns` that has built its kernel and waits for its turns."""
+
+    def __init__(self, command):
+        self.command = command + ["--budget", "0.1", "--patience", "0", "--json", "--turns"]
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            code = self.process.wait()
+            why = self.process.stderr.read().strip()
+            sys.exit(f"error: {' '.join(self.command)} ended with code {code}:\n{why}")
+        return line
+
+    def turn(self):
+        """The median time of one run, in microseconds."""
+        print(WARM_UP_SECONDS + TURN_SECONDS, file=self.process.stdin, flush=True)
+        return float(self.answer())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def compare(op, options, talweg_command=None):
@@ -105,27 +128,33 @@ def compare(op, options, talweg_command=None):
     spec, _, schedule = op.partition("@")
     runners, failures = prepare(peer_operators.parse(spec), options.threads)
     timers = {name: lambda run=run: median_us(run) for name, run in runners.items()}
-    if not options.no_talweg:
-        command = [str(options.talweg), "op", spec, "--json", "--patience", "0", "--threads", str(options.threads)]
-        if schedule:
-            command += ["--schedule", schedule]
-        timers = {"talweg": lambda: talweg_us(talweg_command or command)} | timers
-
-    rounds = {name: [] for name in timers}
-    for _ in range(options.rounds):
-        for name, timer in timers.items():
-            rounds[name].append(timer())
-            time.sleep(PAUSE_SECONDS)
+    command = talweg_command or [str(options.talweg), "op", spec, "--threads", str(options.threads)]
+    if schedule:
+        command += ["--schedule", schedule]
+    with contextlib.nullcontext() if options.no_talweg else Talweg(command) as talweg:
+        if talweg:
+            timers = {"talweg": talweg.turn} | timers
+        rounds = {name: [] for name in timers}
+        for _ in range(options.rounds):
+            for name, timer in timers.items():
+                rounds[name].append(timer())
+                time.sleep(PAUSE_SECONDS)
 
     times = {
         name: {"median_us": statistics.median(all_us), "min_us": min(all_us), "max_us": max(all_us)}
         for name, all_us in rounds.items()
     }
-    best = min(runners, key=lambda name: times[name]["median_us"], default=None)
     result = {"spec": spec, "schedule": schedule or "default", "threads": options.threads, "times": times}
+    if options.no_talweg:
+        best = min(runners, key=lambda name: times[name]["median_us"], default=None)
+        return result | {"failures": failures, "best_peer": best}
+    for name in runners:
+        pairs = zip(rounds[name], rounds["talweg"])
+        times[name]["over_talweg"] = statistics.median(peer / own for peer, own in pairs)
+    best = min(runners, key=lambda name: times[name]["over_talweg"], default=None)
     result |= {"failures": failures, "best_peer": best}
-    if best and "talweg" in times:
-        result["best_peer_over_talweg"] = times[best]["median_us"] / times["talweg"]["median_us"]
+    if best:
+        result["best_peer_over_talweg"] = times[best]["over_talweg"]
     return result
 
 
@@ -173,7 +202,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ops", nargs="+", default=DEFAULT_OPS, metavar="SPEC[@SCHEDULE]", help="operators to time")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=15, help="turns of everybody")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument("--talweg", type=Path, default=REPOSITORY / "target/release/talweg", metavar="BINARY")
     parser.add_argument("--no-talweg", action="store_true", help="time the peers only")

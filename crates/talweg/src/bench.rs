@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use talweg_measure::{Gate, MeasureError, MeasureOptions, Measurer, Samples, Sampling};
+use talweg_measure::{Built, Gate, MeasureError, MeasureOptions, Measurer, Samples, Sampling, Task};
 use talweg_target::{Target, measure_peak};
 use talweg_tuner::reference::ReferenceError;
 pub use talweg_tuner::reference::{random_inputs, reference_task};
@@ -84,59 +84,96 @@ pub struct Report {
     pub target: String,
 }
 
-/// Builds, checks and times an operator in worker processes.
-pub fn run(operator: &Operator, target: &Target, options: &BenchOptions) -> Result<Report, BenchError> {
-    let tolerance = operator.tolerance();
-    let task = reference_task(&operator.dag, tolerance)?;
-    let mut settings = MeasureOptions::new(target.clone())?;
-    settings.threads = options.threads;
-    settings.build_workers = 1;
-    settings.pin = true;
-    settings.run_timeout = options.budget * 4 + options.patience * 2 + Duration::from_secs(30);
-    settings.sampling = Sampling {
-        warm_up_seconds: 0.02,
-        sample_seconds: 5e-4,
-        min_samples: 30,
-        max_samples: 400,
-        budget_seconds: options.budget.as_secs_f64(),
-        target_spread: 0.01,
-        cold_caches: options.cold_caches,
-        // A neighbour on the same core shows in the probe; such samples say nothing about the kernel.
-        gate: (!options.patience.is_zero())
-            .then(|| Gate { patience_seconds: options.patience.as_secs_f64(), ..Gate::default() }),
-        slower_than: None,
-        rival: None,
-        rotate_bytes: 0,
-    };
-    let measurer = Measurer::new(settings)?;
-    let before = measure_peak(options.threads);
-    let built = measurer.build(&operator.nest)?;
-    // The first build also sets LLVM up; what a tuner pays for each candidate is the time of the following ones.
-    let mut compile: Vec<f64> = Vec::new();
-    for _ in 0..COMPILATIONS {
-        compile.push(measurer.build(&operator.nest)?.compile_seconds);
+/// An operator, built; worker processes check and time it, as often as is asked for, so that it can take turns with
+/// other programs.
+pub struct Bench<'a> {
+    operator: &'a Operator,
+    target: &'a Target,
+    options: &'a BenchOptions,
+    task: Task,
+    measurer: Measurer,
+    built: Built,
+    compile_seconds: f64,
+}
+
+impl<'a> Bench<'a> {
+    /// Builds the operator.
+    pub fn new(
+        operator: &'a Operator,
+        target: &'a Target,
+        options: &'a BenchOptions,
+    ) -> Result<Bench<'a>, BenchError> {
+        let task = reference_task(&operator.dag, operator.tolerance())?;
+        let mut settings = MeasureOptions::new(target.clone())?;
+        settings.threads = options.threads;
+        settings.build_workers = 1;
+        settings.pin = true;
+        settings.run_timeout = options.budget * 4 + options.patience * 2 + Duration::from_secs(30);
+        settings.sampling = Sampling {
+            warm_up_seconds: 0.02,
+            sample_seconds: 5e-4,
+            min_samples: 30,
+            max_samples: 400,
+            budget_seconds: options.budget.as_secs_f64(),
+            target_spread: 0.01,
+            cold_caches: options.cold_caches,
+            // A neighbour on the same core shows in the probe; such samples say nothing about the kernel.
+            gate: (!options.patience.is_zero())
+                .then(|| Gate { patience_seconds: options.patience.as_secs_f64(), ..Gate::default() }),
+            slower_than: None,
+            rival: None,
+            rotate_bytes: 0,
+        };
+        let measurer = Measurer::new(settings)?;
+        let built = measurer.build(&operator.nest)?;
+        // The first build also sets LLVM up; what a tuner pays for each candidate is the time of the following ones.
+        let mut compile: Vec<f64> = Vec::new();
+        for _ in 0..COMPILATIONS {
+            compile.push(measurer.build(&operator.nest)?.compile_seconds);
+        }
+        compile.sort_by(f64::total_cmp);
+        let compile_seconds = compile[COMPILATIONS / 2];
+        Ok(Bench { operator, target, options, task, measurer, built, compile_seconds })
     }
-    compile.sort_by(f64::total_cmp);
-    let ran = measurer.run(&task, &built)?;
-    let peak = before.max(measure_peak(options.threads));
-    let median = Samples::median(&ran.samples);
-    let gflops = operator.spec.flops() / median / 1e9;
-    Ok(Report {
-        spec: operator.spec.to_string(),
-        threads: options.threads,
-        median_us: median * 1e6,
-        min_us: ran.samples.min() * 1e6,
-        gflops,
-        peak_fraction: gflops / peak,
-        max_rel_error: ran.difference.map_or(0.0, |d| d.max_rel_error),
-        compile_ms: compile[COMPILATIONS / 2] * 1e3,
-        peak_gflops: peak,
-        gbytes_per_second: operator.spec.bytes() / median / 1e9,
-        spread: ran.samples.spread(),
-        samples: ran.samples.seconds.len(),
-        disturbed: ran.samples.gate_gave_up,
-        object_bytes: built.object.len(),
-        tolerance,
-        target: target.fingerprint(),
-    })
+
+    /// Checks and times it, between two measurements of the machine's peak.
+    pub fn report(&self) -> Result<Report, BenchError> {
+        let Bench { operator, options, built, .. } = self;
+        let before = measure_peak(options.threads);
+        let ran = self.measurer.run(&self.task, built)?;
+        let peak = before.max(measure_peak(options.threads));
+        let median = Samples::median(&ran.samples);
+        let gflops = operator.spec.flops() / median / 1e9;
+        Ok(Report {
+            spec: operator.spec.to_string(),
+            threads: options.threads,
+            median_us: median * 1e6,
+            min_us: ran.samples.min() * 1e6,
+            gflops,
+            peak_fraction: gflops / peak,
+            max_rel_error: ran.difference.map_or(0.0, |d| d.max_rel_error),
+            compile_ms: self.compile_seconds * 1e3,
+            peak_gflops: peak,
+            gbytes_per_second: operator.spec.bytes() / median / 1e9,
+            spread: ran.samples.spread(),
+            samples: ran.samples.seconds.len(),
+            disturbed: ran.samples.gate_gave_up,
+            object_bytes: built.object.len(),
+            tolerance: operator.tolerance(),
+            target: self.target.fingerprint(),
+        })
+    }
+
+    /// Takes samples for so long, as they come, and returns their median in seconds.
+    pub fn turn(&self, length: Duration) -> Result<f64, BenchError> {
+        let sampling = Sampling {
+            warm_up_seconds: length.as_secs_f64() / 4.0,
+            budget_seconds: length.as_secs_f64(),
+            max_samples: u32::MAX,
+            target_spread: 0.0,
+            gate: None,
+            ..self.measurer.options().sampling.clone()
+        };
+        Ok(self.measurer.run_with(&self.task, &self.built, &sampling)?.samples.median())
+    }
 }

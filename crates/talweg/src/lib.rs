@@ -35,7 +35,7 @@ pub mod operator;
 pub mod peers;
 pub mod roofline;
 
-pub use bench::{BenchError, BenchOptions, Report, run as bench_operator};
+pub use bench::{Bench, BenchError, BenchOptions, Report};
 pub use network::{Network, NetworkError, Winners};
 pub use operator::{Operator, OperatorError, ScheduleSource};
 pub use talweg_onnx::ImportOptions;

@@ -234,6 +234,25 @@ fn json_is_one_object() {
 }
 
 #[test]
+fn an_operator_takes_turns_with_another_program() {
+    use std::io::Write;
+
+    let mut tool = tool::here::command(&["op", TINY, "--budget", "0.01", "--json", "--turns"]);
+    tool.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut tool = tool.spawn().expect("the program starts");
+    tool.stdin.take().expect("a pipe").write_all(b"0.01\n0.002\nsoon\n0.01\n").expect("it reads");
+    let output = tool.wait_with_output().expect("it ends");
+    let (printed, complaint) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (report, turns) = printed.split_once('\n').expect("a report");
+    assert!(serde_json::from_str::<Value>(report).is_ok_and(|r| r["spec"] == TINY), "{printed}");
+    let turns: Vec<f64> = turns.lines().map(|l| l.parse().expect("a number")).collect();
+    assert!(turns.len() == 2 && turns.iter().all(|t| *t > 0.0), "one answer for each good line: {printed}");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(complaint.contains("--turns: `soon`") && complaint.contains("seconds"), "{complaint}");
+}
+
+#[test]
 fn all_threads_of_the_machine_can_be_used() {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let spec = "matmul:m=64,n=64,k=64";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use talweg::{BenchOptions, Operator, OperatorError, Report, ScheduleSource, bench_operator};
+use talweg::{Bench, BenchOptions, Operator, OperatorError, Report, ScheduleSource};
 use talweg_ops::Spec;
 use talweg_target::Target;
 
@@ -52,6 +52,10 @@ pub struct Arguments {
     /// Print one JSON object.
     #[arg(long, conflicts_with = "emit")]
     json: bool,
+    /// Stay after the report: for every line read, a number of seconds, take samples for so long and print their median
+    /// in microseconds. Lets another program alternate with the operator.
+    #[arg(long, conflicts_with = "emit")]
+    turns: bool,
 }
 
 /// Where to stop and print.
@@ -111,12 +115,33 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         budget: Duration::from_secs_f64(arguments.budget),
         patience: Duration::from_secs_f64(arguments.patience),
     };
-    let report = bench_operator(&operator, &target, &options).map_err(Failure::work)?;
+    let bench = Bench::new(&operator, &target, &options).map_err(Failure::work)?;
+    let report = bench.report().map_err(Failure::work)?;
     if arguments.json {
-        let text = serde_json::to_string(&report).map_err(Failure::work)?;
-        return print(&format!("{text}\n"));
+        print(&format!("{}\n", serde_json::to_string(&report).map_err(Failure::work)?))?;
+    } else {
+        print(&readable(&report, &arguments.schedule))?;
     }
-    print(&readable(&report, &arguments.schedule))
+    if arguments.turns { take_turns(&bench) } else { Ok(()) }
+}
+
+/// Times the operator once for every line of standard input.
+fn take_turns(bench: &Bench) -> Result<(), Failure> {
+    for line in std::io::stdin().lines() {
+        let line = line.map_err(Failure::work)?;
+        let length = line
+            .trim()
+            .parse()
+            .ok()
+            .filter(|seconds| (0.001..=60.0).contains(seconds))
+            .map(Duration::from_secs_f64)
+            .ok_or_else(|| {
+                Failure::input(format!("--turns: `{line}` is not a number of seconds from 0.001 to 60"))
+            })?;
+        let seconds = bench.turn(length).map_err(Failure::work)?;
+        print(&format!("{:.4}\n", seconds * 1e6))?;
+    }
+    Ok(())
 }
 
 fn emitted(operator: &Operator, target: &Target, emit: Emit) -> Result<String, Failure> {
