@@ -5,8 +5,10 @@
     scripts/compare_networks.py --models DIR --only resnet50 dcgan --threads 1 2 --rounds 5
     scripts/compare_networks.py --models DIR --tune 5m            # tune each network first
 
-Each round times talweg and every peer once, each for about a second after a warm-up; a figure is the
-median over the rounds of the medians within them. The peers are installed into .venv-peers on first use.
+Everybody is set up first; then each round gives talweg and every peer a turn of a fraction of a second, so that
+what disturbs the machine disturbs them all. A turn's figure is the median of its runs after a warm-up, and a
+ratio is the median over the rounds of the peer's time over talweg's in the same round. The peers are installed into .venv-peers
+on first use.
 """
 
 import argparse
@@ -20,13 +22,15 @@ import time
 from pathlib import Path
 
 import peers_venv
+import turns
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.append(str(REPOSITORY / "crates/talweg/python"))
 import peer_runners  # noqa: E402
 
-WARM_UP_SECONDS = 0.3
-MEASURE_SECONDS = 1.0
+WARM_UP_SECONDS = 0.1
+TURN_SECONDS = 0.4
+# Lets the idle threads of the previous peer stop spinning.
 PAUSE_SECONDS = 0.1
 
 
@@ -43,21 +47,6 @@ PEERS = {
     "torch eager": lambda p, x, t: torch_runner(p, x, t, False),
     "torch compiled": lambda p, x, t: torch_runner(p, x, t, True),
 }
-
-
-def median_ms(run):
-    end = time.perf_counter() + WARM_UP_SECONDS
-    while True:
-        run()
-        if time.perf_counter() > end:
-            break
-    samples, total = [], 0.0
-    while total < MEASURE_SECONDS or len(samples) < 3:
-        start = time.perf_counter()
-        run()
-        samples.append(time.perf_counter() - start)
-        total += samples[-1]
-    return statistics.median(samples) * 1e3
 
 
 def talweg(options, *arguments):
@@ -107,27 +96,28 @@ def compare(path, threads, options, folder):
             runners[name] = run
         else:
             failures[name] = f"its output differs by {errors[name]:.1e}"
-    timers = {"talweg": lambda: json.loads(talweg(options, "bench", artefact, "--threads", threads, "--budget", MEASURE_SECONDS, "--json"))["median_ms"]}
-    timers |= {name: lambda run=run: median_ms(run) for name, run in runners.items()}
-    rounds = {name: [] for name in timers}
-    for _ in range(options.rounds):
-        for name, timer in timers.items():
-            rounds[name].append(timer())
-            time.sleep(PAUSE_SECONDS)
-    times = {name: {"median_ms": statistics.median(ms), "min_ms": min(ms), "max_ms": max(ms)} for name, ms in rounds.items()}
-    best = min(runners, key=lambda name: times[name]["median_ms"], default=None)
+    timers = {name: lambda run=run: turns.turn(run, WARM_UP_SECONDS, TURN_SECONDS) for name, run in runners.items()}
+    with turns.Talweg([options.talweg, "bench", artefact, "--threads", threads], TURN_SECONDS) as own:
+        rounds = turns.rounds({"talweg": own.turn} | timers, options.rounds, PAUSE_SECONDS)
+    times = {
+        name: {"median_ms": statistics.median(us) / 1e3, "min_ms": min(us) / 1e3, "max_ms": max(us) / 1e3}
+        for name, us in rounds.items()
+    }
+    for name in runners:
+        times[name]["over_talweg"] = turns.over(rounds[name], rounds["talweg"])
+    best = min(runners, key=lambda name: times[name]["over_talweg"], default=None)
     result = {"network": path.stem, "threads": threads, "times": times, "failures": failures, "errors": errors}
     result |= {"best_peer": best, "compile": report, "tune_seconds": tuned}
     if best:
-        result["ratio"] = times[best]["median_ms"] / times["talweg"]["median_ms"]
+        result["ratio"] = times[best]["over_talweg"]
     return result
 
 
 def print_table(result):
     print(f"\n{result['network']}, {result['threads']} threads, {result['compile']['tuned']} of {result['compile']['tasks']} tasks tuned")
-    print(f"  {'':20}{'median ms':>11}{'min':>11}{'max':>11}{'difference':>13}")
+    print(f"  {'':20}{'median ms':>11}{'min':>11}{'max':>11}{'/ talweg':>11}{'difference':>13}")
     for name, row in result["times"].items():
-        error = f"{result['errors'][name]:13.1e}" if name in result["errors"] else ""
+        error = f"{row['over_talweg']:11.3f}{result['errors'][name]:13.1e}" if "over_talweg" in row else ""
         print(f"  {name:20}{row['median_ms']:11.3f}{row['min_ms']:11.3f}{row['max_ms']:11.3f}{error}")
     for name, reason in result["failures"].items():
         print(f"  {name:20} failed: {reason.splitlines()[0][:200]}")
@@ -140,7 +130,7 @@ def main():
     parser.add_argument("--models", type=Path, required=True, help="the folder with the .onnx files")
     parser.add_argument("--only", nargs="+", help="names of networks, without .onnx")
     parser.add_argument("--threads", type=int, nargs="+", default=[2])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--tune", help="tune each network for this long first, for example 5m")
     parser.add_argument("--strategy", default="ansor")

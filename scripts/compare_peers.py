@@ -19,12 +19,11 @@ import json
 import logging
 import os
 import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import peers_venv
+import turns
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.append(str(REPOSITORY / "crates/talweg/python"))
@@ -76,69 +75,19 @@ def prepare(operator, threads):
     return runners, failures
 
 
-def median_us(run):
-    """The median time of one call, after a warm-up."""
-    end = time.perf_counter() + WARM_UP_SECONDS
-    while time.perf_counter() < end:
-        run()
-    samples, total = [], 0
-    while total < TURN_SECONDS * 1e9 or len(samples) < 3:
-        start = time.perf_counter_ns()
-        run()
-        samples.append(time.perf_counter_ns() - start)
-        total += samples[-1]
-    return statistics.median(samples) / 1e3
-
-
-class Talweg:
-    """A `talweg op --turns` that has built its kernel and waits for its turns."""
-
-    def __init__(self, command):
-        self.command = command + ["--budget", "0.1", "--patience", "0", "--json", "--turns"]
-        self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            code = self.process.wait()
-            why = self.process.stderr.read().strip()
-            sys.exit(f"error: {' '.join(self.command)} ended with code {code}:\n{why}")
-        return line
-
-    def turn(self):
-        """The median time of one run, in microseconds."""
-        print(WARM_UP_SECONDS + TURN_SECONDS, file=self.process.stdin, flush=True)
-        return float(self.answer())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def compare(op, options, talweg_command=None):
     """Measures one operator, talweg by the given command if any; returns what `--json` prints for it."""
     import peer_operators
 
     spec, _, schedule = op.partition("@")
     runners, failures = prepare(peer_operators.parse(spec), options.threads)
-    timers = {name: lambda run=run: median_us(run) for name, run in runners.items()}
-    command = talweg_command or [str(options.talweg), "op", spec, "--threads", str(options.threads)]
-    if schedule:
-        command += ["--schedule", schedule]
-    with contextlib.nullcontext() if options.no_talweg else Talweg(command) as talweg:
+    timers = {name: lambda run=run: turns.turn(run, WARM_UP_SECONDS, TURN_SECONDS) for name, run in runners.items()}
+    command = talweg_command or [options.talweg, "op", spec, "--threads", options.threads]
+    command += ["--patience", "0", *(["--schedule", schedule] if schedule else [])]
+    with contextlib.nullcontext() if options.no_talweg else turns.Talweg(command, TURN_SECONDS) as talweg:
         if talweg:
             timers = {"talweg": talweg.turn} | timers
-        rounds = {name: [] for name in timers}
-        for _ in range(options.rounds):
-            for name, timer in timers.items():
-                rounds[name].append(timer())
-                time.sleep(PAUSE_SECONDS)
+        rounds = turns.rounds(timers, options.rounds, PAUSE_SECONDS)
 
     times = {
         name: {"median_us": statistics.median(all_us), "min_us": min(all_us), "max_us": max(all_us)}
@@ -149,8 +98,7 @@ def compare(op, options, talweg_command=None):
         best = min(runners, key=lambda name: times[name]["median_us"], default=None)
         return result | {"failures": failures, "best_peer": best}
     for name in runners:
-        pairs = zip(rounds[name], rounds["talweg"])
-        times[name]["over_talweg"] = statistics.median(peer / own for peer, own in pairs)
+        times[name]["over_talweg"] = turns.over(rounds[name], rounds["talweg"])
     best = min(runners, key=lambda name: times[name]["over_talweg"], default=None)
     result |= {"failures": failures, "best_peer": best}
     if best:

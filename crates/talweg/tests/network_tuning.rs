@@ -207,6 +207,10 @@ fn missing_runtimes_are_named() {
     succeeds(at, &["compile", "net.onnx", "-o", "net.talweg"]);
     let compiled = ["bench", "net.talweg", "--against", "onnxruntime"];
     refuses(at, &compiled, &["need the ONNX file"]);
+    // Whoever alternates otherwise asks for turns; without any request there is the report alone.
+    refuses(at, &with(&bench, &["onnxruntime", "--turns"]), &["--turns", "--against"]);
+    let alone = succeeds(at, &["bench", "net.talweg", "--budget", "0.01", "--json", "--turns"]);
+    assert!(json(&alone)["median_ms"].as_f64() > Some(0.0) && alone.lines().count() == 1, "{alone}");
     // A Python that lacks everything.
     let python = at.join("python");
     std::fs::write(&python, "#!/bin/sh\necho '{\"missing\": \"onnxruntime\"}'\n").expect("a script");

@@ -8,7 +8,7 @@ use talweg_runtime::model::Session;
 
 use super::against::{self, AgainstArguments};
 use super::model::{Bindings, CompileArguments, LockArguments, inputs};
-use super::{Failure, bench_search, print};
+use super::{Failure, bench_search, print, turns};
 
 /// Arguments of `talweg bench`.
 #[derive(Args)]
@@ -43,6 +43,10 @@ pub struct Arguments {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    /// Stay after the report: for every line read, a number of seconds, run for so long and print the median in
+    /// microseconds. Lets another program alternate with the model.
+    #[arg(long, conflicts_with = "against")]
+    turns: bool,
 }
 
 #[derive(Subcommand)]
@@ -82,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         session.input_mut(at).copy_from_slice(input.bytes());
     }
     let times = samples(&mut session, Duration::from_secs_f64(arguments.budget))?;
-    let at = |q: f64| times[((times.len() - 1) as f64 * q).round() as usize] * 1e3;
+    let at = |q: f64| quantile(&times, q) * 1e3;
     let (median, low, high) = (at(0.5), at(0.1), at(0.9));
     if arguments.json {
         let report = serde_json::json!({
@@ -90,14 +94,24 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "p90_ms": high, "min_ms": at(0.0), "runs": times.len(), "load_ms": load.as_secs_f64() * 1e3,
             "memory_bytes": session.memory_bytes(), "weights_bytes": session.model().weights().len(),
         });
-        return print(&format!("{report}\n"));
+        print(&format!("{report}\n"))?;
+    } else {
+        print(&format!(
+            "{}: median {median:.3} ms (10 % to 90 %: {low:.3} to {high:.3}), {:.1} runs/s, {} runs, {threads} threads\n",
+            session.model().manifest().model,
+            1e3 / median,
+            times.len()
+        ))?;
     }
-    print(&format!(
-        "{}: median {median:.3} ms (10 % to 90 %: {low:.3} to {high:.3}), {:.1} runs/s, {} runs, {threads} threads\n",
-        session.model().manifest().model,
-        1e3 / median,
-        times.len()
-    ))
+    match arguments.turns {
+        true => turns::serve(|length| Ok(quantile(&samples(&mut session, length)?, 0.5))),
+        false => Ok(()),
+    }
+}
+
+/// The value below which that share of the ascending times is.
+fn quantile(times: &[f64], share: f64) -> f64 {
+    times[((times.len() - 1) as f64 * share).round() as usize]
 }
 
 /// Pins this thread, which is one of the session's, to the first core; the session has pinned the others.

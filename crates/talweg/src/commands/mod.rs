@@ -28,6 +28,7 @@ pub mod space;
 pub mod tune;
 pub mod tune_network;
 pub mod tune_request;
+mod turns;
 pub mod verify;
 
 use std::fmt;

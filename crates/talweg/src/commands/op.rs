@@ -9,7 +9,7 @@ use talweg::{Bench, BenchOptions, Operator, OperatorError, Report, ScheduleSourc
 use talweg_ops::Spec;
 use talweg_target::Target;
 
-use super::{DEFAULT_DB, Failure, check_memory, check_threads, db, operator_help, print};
+use super::{DEFAULT_DB, Failure, check_memory, check_threads, db, operator_help, print, turns};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -122,26 +122,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         print(&readable(&report, &arguments.schedule))?;
     }
-    if arguments.turns { take_turns(&bench) } else { Ok(()) }
-}
-
-/// Times the operator once for every line of standard input.
-fn take_turns(bench: &Bench) -> Result<(), Failure> {
-    for line in std::io::stdin().lines() {
-        let line = line.map_err(Failure::work)?;
-        let length = line
-            .trim()
-            .parse()
-            .ok()
-            .filter(|seconds| (0.001..=60.0).contains(seconds))
-            .map(Duration::from_secs_f64)
-            .ok_or_else(|| {
-                Failure::input(format!("--turns: `{line}` is not a number of seconds from 0.001 to 60"))
-            })?;
-        let seconds = bench.turn(length).map_err(Failure::work)?;
-        print(&format!("{:.4}\n", seconds * 1e6))?;
+    match arguments.turns {
+        true => turns::serve(|length| bench.turn(length).map_err(Failure::work)),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 fn emitted(operator: &Operator, target: &Target, emit: Emit) -> Result<String, Failure> {
