@@ -20,8 +20,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Whom to compare with.
 #[derive(Args)]
 pub struct AgainstArguments {
-    /// Also time these runtimes, in turns: onnxruntime, openvino, torch, torch-compiled; those that are not installed
-    /// are named.
+    /// Also time these runtimes, in turns: onnxruntime, openvino, torch, torch-compiled, tvm; those that are not
+    /// installed are named.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub against: Vec<String>,
     /// The Python that has them.
