@@ -5,15 +5,10 @@ import os
 import tempfile
 import time
 
-# What MetaSchedule measures in a second, about; it decides how many candidates of a task are measured at a time, so
-# that every task gets its turns.
-TRIALS_PER_SECOND = 1.5
-TURNS_PER_TASK = 3
-TRIALS_PER_TURN = (4, 64)
-
-
-class TimeIsUp(Exception):
-    """Ends a search."""
+# Candidates that are measured of a task before it is another's turn.
+TRIALS_PER_TURN = 8
+# Of its evolution. With its default of 512 a turn takes minutes before anything is measured.
+POPULATION = 64
 
 
 def schedule_within(seconds):
@@ -26,11 +21,10 @@ def schedule_within(seconds):
         from tvm import relax
         from tvm.s_tir import meta_schedule
 
-        end = time.monotonic() + seconds
         network = relax.transform.AttachAttrLayoutFreeBuffers()(network)
         with tempfile.TemporaryDirectory() as folder:
             database = meta_schedule.database.JSONDatabase(work_dir=folder)
-            search(network, target, database, folder, seconds, end)
+            search(network, target, database, folder, seconds)
             with database:
                 network = relax.transform.MetaScheduleApplyDatabase()(network)
         # Weights are packed now instead of in every run.
@@ -40,27 +34,46 @@ def schedule_within(seconds):
     return schedule
 
 
-def search(network, target, database, folder, seconds, end):
-    """Fills the database until the time is up."""
+def search(network, target, database, folder, seconds):
+    """Fills the database until the time is up. All tasks have a turn with random candidates, since an evolution takes
+    long before anything is measured; then it is the turn of the task whose share of the latency is largest for the turns
+    it had. MetaSchedule's own order of tasks knows only limits of trials."""
     from tvm.s_tir import meta_schedule
     from tvm.s_tir.meta_schedule import relax_integration
 
+    end = time.monotonic() + seconds
     logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.ERROR)
     tasks = relax_integration.extract_tasks(network, target)
-    contexts, weights = relax_integration.extracted_tasks_to_tune_contexts(tasks, folder, seed=1)
-    if not contexts:
-        return
-    trials = int(TRIALS_PER_SECOND * seconds)
-    least, most = TRIALS_PER_TURN
-    per_turn = min(max(trials // (TURNS_PER_TASK * len(contexts)), least), most)
-    try:
+
+    def contexts_with(strategy):
+        return relax_integration.extracted_tasks_to_tune_contexts(tasks, folder, strategy=strategy, seed=1)
+
+    evolution = {"population_size": POPULATION, "init_min_unmeasured": POPULATION // 4}
+    evolving, weights = contexts_with(meta_schedule.search_strategy.EvolutionarySearch(**evolution))
+    random, _ = contexts_with("replay-trace")
+    shared = {
+        "builder": builder(),
+        "runner": meta_schedule.runner.LocalRunner(),
+        "cost_model": meta_schedule.cost_model.XGBModel(),
+        "task_scheduler": "round-robin",
+        "work_dir": folder,
+        "database": database,
+    }
+    turns = [0] * len(weights)
+
+    def worth(at):
+        best = database.query_tuning_record(evolving[at].mod, target, "main")
+        measured = best is not None and best.run_secs
+        return weights[at] * float(best.run_secs[0]) / turns[at] if measured else 0
+
+    while time.monotonic() < end and turns:
+        at = turns.index(0) if 0 in turns else max(range(len(turns)), key=worth)
+        context = evolving[at] if turns[at] else random[at]
+        turns[at] += 1
         meta_schedule.tune.tune_tasks(
-            tasks=contexts, task_weights=weights, work_dir=folder, database=database, num_trials_per_iter=per_turn,
-            max_trials_global=1 << 20, builder=builder(),
-            measure_callbacks=[*meta_schedule.MeasureCallback.create("default"), deadline(end)],
+            tasks=[context.clone()], task_weights=[1.0], max_trials_global=TRIALS_PER_TURN,
+            num_trials_per_iter=TRIALS_PER_TURN, **shared,
         )
-    except TimeIsUp:
-        pass
 
 
 def builder():
@@ -73,20 +86,6 @@ def builder():
         import tvm
         from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-        return tvm.compile(RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module), target=target)
+        return tvm.compile(RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module), target=target).mod
 
     return LocalBuilder(max_workers=os.cpu_count(), f_build=build)
-
-
-def deadline(end):
-    """Ends a search after the first measurements that are complete at this time."""
-    from tvm.ir.utils import derived_object
-    from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
-
-    @derived_object
-    class Deadline(PyMeasureCallback):
-        def apply(self, *_):
-            if time.monotonic() > end:
-                raise TimeIsUp
-
-    return Deadline()
