@@ -149,7 +149,10 @@ def test_ctrl_c_leaves_the_best_artefact(small_model, tmp_path):
     script.write_text(
         textwrap.dedent(
             f"""
+            import signal
             import talweg
+            # Whoever runs the tests in the background makes their programs ignore it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             def show(event):
                 if event["kind"] == "sample_measured":
                     print("measured", flush=True)

@@ -39,7 +39,7 @@ void talweg_pool_destroy(talweg_pool *pool);
 size_t talweg_pool_threads(const talweg_pool *pool);
 /* The table to pass to kernels, valid as long as the pool; NULL for NULL. */
 const talweg_parallel *talweg_pool_parallel(const talweg_pool *pool);
-/* Runs `body` on contiguous chunks of 0..n, at most one per thread, and returns when all are done. */
+/* Runs `body` on contiguous parts of 0..n, on each thread one after the other, and returns when all are done. */
 void talweg_pool_run(const talweg_pool *pool, talweg_body body, void *closure, int64_t n);
 
 /* Loads a position-independent ELF object; the bytes may be freed afterwards. NULL on error. */

@@ -30,9 +30,9 @@ pub type RunFn = unsafe extern "C" fn(ctx: *mut c_void, body: BodyFn, closure: *
 
 /// How a kernel runs a parallel loop: it calls `parallel->run(parallel->ctx, body, closure, n)`.
 ///
-/// `run` splits `0..n` into at most `threads` contiguous chunks and calls `body` once for each non-empty one,
-/// with a `worker` in `0..threads` that no other chunk of the same call uses at the same time. Worker 0 is the
-/// caller. With `n <= 0` it calls nothing. Writes made before `run` are visible in `body`, and writes made in
+/// `run` splits `0..n` into contiguous parts and calls `body` once for each, with a `worker` in `0..threads` that no
+/// other part of the same call uses at the same time; one worker may get several parts, one after the other. Worker 0
+/// is the caller. With `n <= 0` it calls nothing. Writes made before `run` are visible in `body`, and writes made in
 /// `body` are visible after `run`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]

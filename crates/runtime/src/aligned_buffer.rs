@@ -147,8 +147,9 @@ fn map_zeroed(len: usize, pages: HugePages) -> Option<AlignedBuffer> {
     let data = unsafe { base.add(slack) };
     #[cfg(target_os = "linux")]
     if pages == HugePages::Advise {
+        // The last, partly used page would cost memory for nothing.
         // SAFETY: the range lies in the mapping made above. Failure only means ordinary pages.
-        unsafe { libc::madvise(data.cast(), bytes - HUGE_PAGE, libc::MADV_HUGEPAGE) };
+        unsafe { libc::madvise(data.cast(), len / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = pages;

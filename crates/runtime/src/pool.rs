@@ -1,10 +1,12 @@
 //! The fork-join thread pool behind a kernel's parallel loops.
 //!
-//! A fork publishes the job, bumps an epoch that all workers watch, runs chunk 0 on the calling thread, and
-//! waits for the counter of unfinished chunks to reach zero. Workers spin on the epoch for a while after each
+//! A fork publishes the job, bumps an epoch that all workers watch, takes part on the calling thread, and
+//! waits for the counter of workers that are not done to reach zero. Workers spin on the epoch for a while after each
 //! job, because waking a parked thread costs a hundred times more than a fork, and then park so that an idle
-//! pool costs nothing. Chunks are static: the same iteration lands on the same worker in every run, which keeps
-//! its data in that core's caches.
+//! pool costs nothing. Every worker has a share of the iterations, the same in every run, which keeps its data in that
+//! core's caches. It works on a quarter of what is left of it at a time; whoever is done takes halves of what others
+//! have not begun, from the end. So a core that is slower for a while, through a neighbour or its clock, does not hold
+//! up the loop.
 
 use crate::abi::{BodyFn, Parallel};
 use crate::affinity::{allowed_cores, pin_current_thread};
@@ -25,9 +27,9 @@ const SPIN_OVERSUBSCRIBED: Duration = Duration::from_micros(5);
 const SPIN_JOIN: Duration = Duration::from_micros(50);
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
-/// The low bits of the epoch hold the number of chunks of the job it announces.
-const CHUNK_BITS: u32 = 16;
-/// The largest pool; bounded by `CHUNK_BITS` and far above any machine.
+/// The low bits of the epoch hold the number of workers of the job it announces.
+const WORKER_BITS: u32 = 16;
+/// The largest pool; bounded by `WORKER_BITS` and far above any machine.
 const MAX_THREADS: usize = 4096;
 
 /// Why a pool could not be made.
@@ -88,7 +90,8 @@ struct Job {
     body: BodyFn,
     closure: *mut c_void,
     n: i64,
-    chunks: i64,
+    /// Threads that take part.
+    workers: i64,
 }
 
 /// A value alone on its cache lines (two, since neighbouring lines are fetched in pairs).
@@ -98,12 +101,14 @@ struct Padded<T>(T);
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Job number in the high bits, number of chunks in the low `CHUNK_BITS`. A worker whose number is not
-    /// below the chunks takes no part in the job and must not look at it.
+    /// Job number in the high bits, number of workers in the low `WORKER_BITS`. A worker whose number is not
+    /// below that takes no part in the job and must not look at it.
     epoch: Padded<AtomicU64>,
-    /// Chunks of the current job that workers other than the caller have not finished.
+    /// Workers of the current job, other than the caller, that are not done with it.
     pending: Padded<AtomicUsize>,
     job: Padded<UnsafeCell<Job>>,
+    /// What is left of each worker's share of the current job.
+    shares: Box<[Padded<Share>]>,
     /// Workers that are parked or about to.
     parked: AtomicUsize,
     park_lock: Mutex<()>,
@@ -158,8 +163,9 @@ impl ThreadPool {
                 body: no_body,
                 closure: std::ptr::null_mut(),
                 n: 0,
-                chunks: 0,
+                workers: 0,
             })),
+            shares: (0..threads).map(|_| Padded::default()).collect(),
             parked: AtomicUsize::new(0),
             park_lock: Mutex::new(()),
             park_signal: Condvar::new(),
@@ -214,10 +220,10 @@ impl ThreadPool {
         self.shared.threads
     }
 
-    /// Runs `body(begin, end, worker)` on static contiguous chunks of `0..n`, at most one for each worker, and
-    /// returns when all are done.
+    /// Runs `body(begin, end, worker)` on parts that tile `0..n`, one after the other on each worker, and returns when
+    /// all are done.
     ///
-    /// If chunks panic, the others still finish, and one of the panics continues on the calling thread.
+    /// If parts panic, the others still finish, and one of the panics continues on the calling thread.
     pub fn run<F: Fn(i64, i64, i64) + Sync>(&self, n: i64, body: F) {
         let call = ClosureCall { body, panic: Mutex::new(None) };
         let threads = self.shared.threads as i64;
@@ -276,23 +282,74 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Job {
-    /// The iterations of chunk `worker`: sizes differ by at most one, larger ones first.
-    fn chunk(&self, worker: i64) -> (i64, i64) {
-        let (size, rest) = (self.n / self.chunks, self.n % self.chunks);
-        let begin = worker * size + worker.min(rest);
-        (begin, begin + size + i64::from(worker < rest))
+/// Iterations that nobody has begun, counted in units: the first in the low half, the end in the high half.
+#[derive(Debug, Default)]
+struct Share(AtomicU64);
+
+impl Share {
+    fn set(&self, begin: u32, end: u32) {
+        // The epoch publishes it.
+        self.0.store(u64::from(end) << 32 | u64::from(begin), Ordering::Relaxed);
     }
 
-    /// Runs one chunk and marks this thread as inside a body meanwhile.
+    /// Takes a part of what is left: its owner a quarter from the front, others half from the end, at least one.
+    /// `None` when nothing is left.
+    fn take(&self, owner: bool) -> Option<(u32, u32)> {
+        let mut taken = (0, 0);
+        // Nothing but the numbers themselves is passed on by them.
+        let update = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            let (begin, end) = (left as u32, (left >> 32) as u32);
+            if begin >= end {
+                return None;
+            }
+            let part = ((end - begin) / if owner { 4 } else { 2 }).max(1);
+            let cut = if owner { begin + part } else { end - part };
+            let (rest, part) = if owner { ((cut, end), (begin, cut)) } else { ((begin, cut), (cut, end)) };
+            taken = part;
+            Some(u64::from(rest.1) << 32 | u64::from(rest.0))
+        });
+        update.is_ok().then_some(taken)
+    }
+}
+
+impl Job {
+    /// Iterations in one unit of the shares: one, unless there are more than shares can count.
+    fn unit(&self) -> i64 {
+        (self.n >> 31) + 1
+    }
+
+    /// The share of a worker in units: sizes differ by at most one, larger ones first.
+    fn share(&self, worker: i64) -> (u32, u32) {
+        let units = (self.n + self.unit() - 1) / self.unit();
+        let (size, rest) = (units / self.workers, units % self.workers);
+        let begin = worker * size + worker.min(rest);
+        (begin as u32, (begin + size + i64::from(worker < rest)) as u32)
+    }
+
+    /// Works on one's own share, then on what others have not begun; marks this thread as inside a body meanwhile.
+    ///
+    /// # Safety
+    /// `body` may be called with `closure` on this thread, and the shares are those of this job.
+    unsafe fn take_part(&self, shared: &Shared, worker: i64) {
+        INSIDE.set(Some((shared, worker)));
+        for of in (worker..self.workers).chain(0..worker) {
+            while let Some((begin, end)) = shared.shares[of as usize].0.take(of == worker) {
+                let (begin, end) = (i64::from(begin) * self.unit(), i64::from(end) * self.unit());
+                // SAFETY: promised by the caller.
+                unsafe { (self.body)(self.closure, begin, end.min(self.n), worker) };
+            }
+        }
+        INSIDE.set(None);
+    }
+
+    /// Runs all of it on this thread.
     ///
     /// # Safety
     /// `body` may be called with `closure` on this thread.
-    unsafe fn run_chunk(&self, shared: &Shared, worker: i64) {
-        let (begin, end) = self.chunk(worker);
-        INSIDE.set(Some((shared, worker)));
+    unsafe fn run_alone(&self, shared: &Shared) {
+        INSIDE.set(Some((shared, 0)));
         // SAFETY: promised by the caller.
-        unsafe { (self.body)(self.closure, begin, end, worker) };
+        unsafe { (self.body)(self.closure, 0, self.n, 0) };
         INSIDE.set(None);
     }
 }
@@ -314,30 +371,34 @@ impl Shared {
             unsafe { body(closure, 0, n, worker) };
             return;
         }
-        let chunks = n.min(limit).clamp(1, self.threads as i64);
-        let job = Job { body, closure, n, chunks };
-        if chunks == 1 {
+        let workers = n.min(limit).clamp(1, self.threads as i64);
+        let job = Job { body, closure, n, workers };
+        if workers == 1 {
             // SAFETY: promised by the caller.
-            unsafe { job.run_chunk(self, 0) };
+            unsafe { job.run_alone(self) };
             return;
         }
         let turn = lock(&self.turn);
-        // SAFETY: we hold the turn and no chunk is pending, so no worker reads the job.
+        // SAFETY: we hold the turn and no worker is pending, so none reads the job or takes from a share.
         unsafe { *self.job.0.get() = job };
-        self.pending.0.store(chunks as usize - 1, Ordering::Relaxed);
-        self.announce(chunks as u64);
-        // SAFETY: promised by the caller.
-        unsafe { job.run_chunk(self, 0) };
+        for worker in 0..workers {
+            let (begin, end) = job.share(worker);
+            self.shares[worker as usize].0.set(begin, end);
+        }
+        self.pending.0.store(workers as usize - 1, Ordering::Relaxed);
+        self.announce(workers as u64);
+        // SAFETY: promised by the caller; the shares have just been set.
+        unsafe { job.take_part(self, 0) };
         self.wait_for_workers();
         drop(turn);
     }
 
     /// Bumps the epoch, which publishes everything written before, and wakes parked workers.
-    fn announce(&self, chunks: u64) {
-        let next = (self.epoch.0.load(Ordering::Relaxed) >> CHUNK_BITS).wrapping_add(1);
+    fn announce(&self, workers: u64) {
+        let next = (self.epoch.0.load(Ordering::Relaxed) >> WORKER_BITS).wrapping_add(1);
         // Sequentially consistent with the accesses in `park`: either we see the worker as parked, or it sees
         // the new epoch before it sleeps.
-        self.epoch.0.store((next << CHUNK_BITS) | chunks, Ordering::SeqCst);
+        self.epoch.0.store((next << WORKER_BITS) | workers, Ordering::SeqCst);
         if self.parked.load(Ordering::SeqCst) > 0 {
             drop(lock(&self.park_lock));
             self.park_signal.notify_all();
@@ -359,12 +420,12 @@ impl Shared {
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            let chunks = (seen & ((1 << CHUNK_BITS) - 1)) as i64;
-            if worker < chunks {
+            let workers = (seen & ((1 << WORKER_BITS) - 1)) as i64;
+            if worker < workers {
                 // SAFETY: the epoch names us for this job, so it stays as it is until we count down.
                 let job = unsafe { *self.job.0.get() };
-                // SAFETY: promised by the caller of `fork`, which waits for us.
-                unsafe { job.run_chunk(self, worker) };
+                // SAFETY: promised by the caller of `fork`, which waits for us and has set the shares.
+                unsafe { job.take_part(self, worker) };
                 self.pending.0.fetch_sub(1, Ordering::Release);
             }
         }
@@ -404,19 +465,62 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_tile_the_range_evenly() {
+    fn shares_tile_the_range_evenly() {
+        let of = |n, workers| Job { body: no_body, closure: std::ptr::null_mut(), n, workers };
         for n in 1..40 {
-            for chunks in 1..=n.min(9) {
-                let job = Job { body: no_body, closure: std::ptr::null_mut(), n, chunks };
+            for workers in 1..=n.min(9) {
+                let job = of(n, workers);
                 let mut next = 0;
-                for worker in 0..chunks {
-                    let (begin, end) = job.chunk(worker);
+                for worker in 0..workers {
+                    let (begin, end) = job.share(worker);
                     assert_eq!(begin, next);
-                    assert!((n / chunks..=n / chunks + 1).contains(&(end - begin)));
+                    assert!((n / workers..=n / workers + 1).contains(&i64::from(end - begin)));
                     next = end;
                 }
-                assert_eq!(next, n);
+                assert_eq!(i64::from(next), n);
             }
+        }
+        // More than shares can count one by one.
+        let many = of(i64::MAX / 2, 3);
+        assert!(many.share(2).1 > 1 << 30 && i64::from(many.share(2).1) * many.unit() >= many.n);
+    }
+
+    #[test]
+    fn owner_and_thieves_take_parts_until_nothing_is_left() {
+        let share = Share::default();
+        share.set(10, 18);
+        let taken = [true, false, true, false, true, false].map(|owner| share.take(owner));
+        assert_eq!(
+            taken,
+            [Some((10, 12)), Some((15, 18)), Some((12, 13)), Some((14, 15)), Some((13, 14)), None]
+        );
+        assert_eq!(share.take(true), None);
+    }
+
+    #[test]
+    fn what_a_slow_worker_has_not_begun_is_done_by_others() {
+        let pool = ThreadPool::new(2).expect("a pool");
+        let n = 64;
+        for _ in 0..20 {
+            let done: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
+            let waited_in_vain = AtomicBool::new(false);
+            pool.run(n, |begin, end, worker| {
+                for at in begin..end {
+                    done[at as usize].fetch_add(1, Ordering::Relaxed);
+                }
+                // Worker 1 is stuck in its first part until all others are done.
+                let is_left = |at: &AtomicUsize| at.load(Ordering::Relaxed) == 0;
+                let limit = Instant::now() + Duration::from_secs(20);
+                while worker == 1 && done.iter().any(is_left) {
+                    std::thread::yield_now();
+                    if Instant::now() > limit {
+                        waited_in_vain.store(true, Ordering::Relaxed);
+                        break;
+                    }
+                }
+            });
+            assert!(!waited_in_vain.load(Ordering::Relaxed), "nobody helped");
+            assert!(done.iter().all(|at| at.load(Ordering::Relaxed) == 1), "each iteration runs once");
         }
     }
 
