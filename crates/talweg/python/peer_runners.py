@@ -74,10 +74,11 @@ def torch_runner(module, x, threads, compiled=False, channels_last=False):
 
 def tvm_runner(model, x, threads, schedule=None):
     """`model` as for ONNX Runtime; `schedule` gives the fused network's functions their schedules, `schedule(network,
-    target)`, and without it they stay as the importer's operators write them."""
+    target)`, and without it they stay as the importer's operators write them. A process has one number of threads, that
+    of its first call."""
     import os
 
-    # Processes that measure for a tuner have as many threads; a pool that exists already is made anew.
+    # Read when the first function runs, here and in the processes that measure for a tuner.
     os.environ["TVM_NUM_THREADS"] = str(threads)
     import onnx
     import tvm
@@ -85,8 +86,6 @@ def tvm_runner(model, x, threads, schedule=None):
     from tvm.relax.frontend.onnx import from_onnx
     from tvm.target.codegen import llvm_get_system_cpu
 
-    any_core = -2  # of the modes in TVM's threading_backend.h
-    tvm.get_global_func("runtime.config_threadpool")(any_core, threads)
     proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
     names = [given.name for given in proto.graph.input]
     given = x if isinstance(x, dict) else {names[0]: x}
