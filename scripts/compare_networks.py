@@ -31,7 +31,7 @@ import peer_runners  # noqa: E402
 WARM_UP_SECONDS = 0.1
 TURN_SECONDS = 0.4
 # Lets the idle threads of the previous peer stop spinning.
-PAUSE_SECONDS = 0.1
+PAUSE_SECONDS = 0.25
 
 
 def torch_runner(path, x, threads, compiled):
