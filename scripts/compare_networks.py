@@ -34,7 +34,7 @@ import peer_runners  # noqa: E402
 WARM_UP_SECONDS = 0.1
 TURN_SECONDS = 0.4
 # Lets the idle threads of the previous peer stop spinning.
-PAUSE_SECONDS = 0.1
+PAUSE_SECONDS = 0.25
 # A peer that takes longer for one run is not given turns, which are three runs at least.
 SLOW_SECONDS = 2.0
 

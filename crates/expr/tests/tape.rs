@@ -27,6 +27,17 @@ fn points(count: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
     })
 }
 
+/// Whether the rounding of an exponential or logarithm decides a comparison, as in `exp(log(m)) < m`: the tape rounds
+/// them in its own way. The value is then another one right beside the point.
+fn jumps(e: &Expr, at: &[f64]) -> bool {
+    let (text, expected) = (e.to_string(), value(e, at));
+    let is_rounded = ["exp(", "log(", "pow("].iter().any(|name| text.contains(name));
+    is_rounded && (0..24).any(|step| {
+        let beside: Vec<f64> = at.iter().map(|x| x * (1.0 + f64::from(step - 12) * 1e-15)).collect();
+        !close(value(e, &beside), expected, 1e-9)
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -43,7 +54,7 @@ proptest! {
             for (o, e) in outputs.iter().enumerate() {
                 let (found, expected) = (out[p * outputs.len() + o], value(e, at));
                 prop_assert!(
-                    close(found, expected, 1e-12),
+                    close(found, expected, 1e-12) || jumps(e, at),
                     "{e} at {at:?}: tape {found}, expression {expected}"
                 );
             }
