@@ -4,14 +4,17 @@
     scripts/compare_networks.py --models DIR                      # every .onnx file in DIR, untuned, 2 threads
     scripts/compare_networks.py --models DIR --only resnet50 dcgan --threads 1 2 --rounds 5
     scripts/compare_networks.py --models DIR --tune 5m            # tune each network first
+    scripts/compare_networks.py --models DIR --tune 5m --tvm-tune 5m   # TVM by its tuner MetaSchedule as well
 
 Everybody is set up first; then each round gives talweg and every peer a turn of a fraction of a second, so that
 what disturbs the machine disturbs them all. A turn's figure is the median of its runs after a warm-up, and a
-ratio is the median over the rounds of the peer's time over talweg's in the same round. The peers are installed into .venv-peers
-on first use.
+ratio is the median over the rounds of the peer's time over talweg's in the same round. TVM has hardly any schedules
+for CPUs without its tuner; a peer that takes seconds for a run is named, but gets no turns. The peers are installed into
+.venv-peers on first use.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import statistics
@@ -32,6 +35,8 @@ WARM_UP_SECONDS = 0.1
 TURN_SECONDS = 0.4
 # Lets the idle threads of the previous peer stop spinning.
 PAUSE_SECONDS = 0.25
+# A peer that takes longer for one run is not given turns, which are three runs at least.
+SLOW_SECONDS = 2.0
 
 
 def torch_runner(path, x, threads, compiled):
@@ -41,12 +46,41 @@ def torch_runner(path, x, threads, compiled):
     return peer_runners.torch_runner(module, x, threads, compiled, channels_last=x.ndim >= 4)
 
 
-PEERS = {
+RUNNERS = {
     "onnxruntime": lambda p, x, t: peer_runners.onnxruntime_runner(str(p), x, t),
     "openvino": lambda p, x, t: peer_runners.openvino_runner(str(p), x, t),
     "torch eager": lambda p, x, t: torch_runner(p, x, t, False),
     "torch compiled": lambda p, x, t: torch_runner(p, x, t, True),
 }
+PEERS = [*RUNNERS, "tvm"]
+
+
+def set_up(peer, path, name, x, threads, options, folder, stack):
+    """Sets a peer up; returns its output and what times a turn of it. `name` is the input's; a process that is started
+    ends with the stack."""
+    import numpy as np
+
+    if peer in RUNNERS:
+        run = RUNNERS[peer](path, x, threads)
+        return np.array(peer_runners.as_numpy(run())), lambda: turns.turn(run, WARM_UP_SECONDS, TURN_SECONDS)
+    inputs, outputs = folder / "inputs.npz", folder / f"{peer}.npz"
+    np.savez(inputs, **{name: x})
+    process = turns.PeerProcess(peer, path, threads, inputs, outputs, options.tvm_tune)
+    stack.enter_context(process)
+    if process.first_seconds > SLOW_SECONDS:
+        raise TimeoutError(f"a run takes {process.first_seconds:.1f} s")
+    with np.load(outputs) as archive:
+        return archive["output0"], lambda: process.turn(WARM_UP_SECONDS, TURN_SECONDS)
+
+
+def duration(text):
+    """Seconds of `90s`, `5m` or `1h`."""
+    number, unit = text[:-1], text[-1:]
+    units = {"s": 1, "m": 60, "h": 3600}
+    try:
+        return float(number) * units[unit]
+    except (KeyError, ValueError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; give for example 90s, 5m or 1h") from None
 
 
 def talweg(options, *arguments):
@@ -59,6 +93,12 @@ def talweg(options, *arguments):
 
 def compare(path, threads, options, folder):
     """One network with one number of threads; returns what `--json` prints for it."""
+    with contextlib.ExitStack() as stack:
+        return compare_with(path, threads, options, folder, stack)
+
+
+def compare_with(path, threads, options, folder, stack):
+    """`compare`, with processes of peers that end with the stack."""
     import numpy as np
     import onnx
 
@@ -83,31 +123,29 @@ def compare(path, threads, options, folder):
     talweg(options, "run", artefact, "--threads", threads, "--input", f"{given.name}={folder / 'x.npy'}", "--output", folder / "y.npy")
     ours = np.load(folder / "y.npy")
 
-    runners, failures, errors = {}, {}, {}
+    timers, failures, errors = {}, {}, {}
     for name in options.peers:
         try:
-            run = PEERS[name](path, x, threads)
-            output = np.array(peer_runners.as_numpy(run()))
+            output, timer = set_up(name, path, given.name, x, threads, options, folder, stack)
         except Exception as error:  # a peer may fail in any way; the others are still worth timing
             failures[name] = f"{type(error).__name__}: {error}"
             continue
         errors[name] = float(np.abs(output - ours).max() / np.abs(output).max())
         if output.shape == ours.shape and errors[name] < 1e-3:
-            runners[name] = run
+            timers[name] = timer
         else:
             failures[name] = f"its output differs by {errors[name]:.1e}"
-    timers = {name: lambda run=run: turns.turn(run, WARM_UP_SECONDS, TURN_SECONDS) for name, run in runners.items()}
     with turns.Talweg([options.talweg, "bench", artefact, "--threads", threads], TURN_SECONDS) as own:
         rounds = turns.rounds({"talweg": own.turn} | timers, options.rounds, PAUSE_SECONDS)
     times = {
         name: {"median_ms": statistics.median(us) / 1e3, "min_ms": min(us) / 1e3, "max_ms": max(us) / 1e3}
         for name, us in rounds.items()
     }
-    for name in runners:
+    for name in timers:
         times[name]["over_talweg"] = turns.over(rounds[name], rounds["talweg"])
-    best = min(runners, key=lambda name: times[name]["over_talweg"], default=None)
+    best = min(timers, key=lambda name: times[name]["over_talweg"], default=None)
     result = {"network": path.stem, "threads": threads, "times": times, "failures": failures, "errors": errors}
-    result |= {"best_peer": best, "compile": report, "tune_seconds": tuned}
+    result |= {"best_peer": best, "compile": report, "tune_seconds": tuned, "tvm_tune_seconds": options.tvm_tune}
     if best:
         result["ratio"] = times[best]["over_talweg"]
     return result
@@ -131,8 +169,11 @@ def main():
     parser.add_argument("--only", nargs="+", help="names of networks, without .onnx")
     parser.add_argument("--threads", type=int, nargs="+", default=[2])
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--peers", nargs="+", default=PEERS, choices=PEERS)
     parser.add_argument("--tune", help="tune each network for this long first, for example 5m")
+    parser.add_argument(
+        "--tvm-tune", type=duration, default=0, metavar="TIME", help="let TVM tune each network for this long"
+    )
     parser.add_argument("--strategy", default="ansor")
     parser.add_argument("--talweg", type=Path, default=REPOSITORY / "target/release/talweg")
     parser.add_argument("--json", type=Path, help="also write all figures to this file")

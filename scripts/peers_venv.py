@@ -14,34 +14,37 @@ from pathlib import Path
 
 VENV = Path(__file__).resolve().parent.parent / ".venv-peers"
 PACKAGES = ["numpy", "onnx", "onnxruntime", "openvino"]
+# With apache-tvm-ffi 0.1.15 the tuner of TVM 0.27 ends in a segmentation fault. The tuner imports the other packages.
+TVM = ["apache-tvm>=0.27,<0.28", "apache-tvm-ffi<0.1.15", "cloudpickle", "psutil", "xgboost-cpu"]
 TORCH_IMPORTS = ["filelock", "fsspec", "jinja2", "networkx", "setuptools>=77", "sympy", "typing-extensions"]
 CUDA_ERROR_NO_DEVICE = 100
 
 
 def enter():
-    """Restarts this script with the environment's Python, creating it on first use."""
+    """Restarts this script with the environment's Python, creating it on first use and adding what an older one lacks."""
     if Path(sys.prefix) == VENV:
         return
     marker = VENV / "complete"
-    if not marker.exists():
+    wanted = "\n".join([*PACKAGES, *TORCH_IMPORTS, "torch", *TVM]) + "\n"
+    if not marker.exists() or marker.read_text() != wanted:
         create()
-        marker.touch()
+        marker.write_text(wanted)
     python = str(VENV / "bin" / "python")
     os.execv(python, [python, *sys.argv])
 
 
 def create():
-    """Installs the peers; run again after a failure, it continues where it stopped."""
-    print(f"installing the peers into {VENV.name} (about 2 GB, once)", file=sys.stderr)
+    """Installs the peers that are not there yet; run again after a failure, it continues where it stopped."""
+    print(f"installing the peers into {VENV.name} (about 2.5 GB, once)", file=sys.stderr)
     python = str(VENV / "bin" / "python")
     try:
         subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
         install = [python, "-m", "pip", "install", "--quiet"]
-        subprocess.run([*install, *PACKAGES, *TORCH_IMPORTS], check=True)
+        subprocess.run([*install, *PACKAGES, *TORCH_IMPORTS, *TVM], check=True)
         subprocess.run([*install, "--no-deps", "torch"], check=True)
         torch_lib = next(VENV.glob("lib/python3*/site-packages/torch/lib"))
         stub_missing_libraries(torch_lib)
-        subprocess.run([python, "-c", "import numpy, onnx, onnxruntime, openvino, torch"], check=True)
+        subprocess.run([python, "-c", "import numpy, onnx, onnxruntime, openvino, torch, tvm"], check=True)
     except subprocess.CalledProcessError as error:
         sys.exit(
             f"error: could not create {VENV}: {error}\n"

@@ -1,9 +1,13 @@
 """Timing talweg and its peers in short turns, so that what disturbs the machine disturbs them all."""
 
+import json
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+PEER_PROCESS = Path(__file__).resolve().parent.parent / "crates/talweg/python/peer_process.py"
 
 
 class Talweg:
@@ -36,6 +40,47 @@ class Talweg:
     def __exit__(self, *_):
         self.process.stdin.close()
         self.process.wait()
+
+
+class PeerProcess:
+    """A peer in a process of its own, so that a crash of it ends nothing else; a failure to start says why."""
+
+    def __init__(self, peer, model, threads, inputs, outputs, tune_seconds=0):
+        command = [sys.executable, PEER_PROCESS, peer, model, threads, inputs, outputs, tune_seconds]
+        self.log = open(f"{outputs}.log", "w+")
+        self.process = subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True
+        )
+        answer = self.answer()
+        if "ready" not in answer:
+            self.close()
+            raise RuntimeError(answer.get("failed") or f"there is no package {answer['missing']}")
+        self.first_seconds = answer["first"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            code = self.process.wait()
+            self.log.seek(0)
+            said = [line.strip() for line in self.log if line.strip()]
+            raise RuntimeError(f"it ended with code {code}: {said[-1] if said else 'without a word'}")
+        return json.loads(line)
+
+    def turn(self, warm_up, seconds):
+        """As `turn` below, with about this warm-up."""
+        print(warm_up + seconds, file=self.process.stdin, flush=True)
+        return statistics.median(self.answer()["seconds"]) * 1e6
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.log.close()
 
 
 def turn(run, warm_up, seconds):

@@ -1,10 +1,11 @@
 """Runs one peer on one model, as told line by line on standard input; `talweg bench --against` starts it.
 
-    python3 peer_process.py PEER MODEL THREADS INPUTS.npz OUTPUTS.npz
+    python3 peer_process.py PEER MODEL THREADS INPUTS.npz OUTPUTS.npz [TUNE_SECONDS]
 
-Answers are lines of JSON. The first is {"ready": VERSION} once the peer's outputs are in OUTPUTS.npz, or says what
-is missing: {"missing": PACKAGE}, or what failed: {"failed": TEXT}. Then each line that holds a number of seconds is
-answered by {"seconds": [...]}: the times of single runs, after some that do not count.
+Answers are lines of JSON. The first is {"ready": VERSION, "first": SECONDS} once the peer's outputs are in OUTPUTS.npz,
+with the time of the run that made them, or says what is missing: {"missing": PACKAGE}, or what failed:
+{"failed": TEXT}. Then each line that holds a number of seconds is answered by {"seconds": [...]}: the times of single
+runs, after some that do not count. A peer with a tuner, which is TVM, is given TUNE_SECONDS for it.
 """
 
 import json
@@ -12,11 +13,17 @@ import os
 import sys
 import time
 
-PACKAGES = {"onnxruntime": ["onnxruntime"], "openvino": ["openvino"], "torch": ["torch", "onnx"], "torch-compiled": ["torch", "onnx"]}
+PACKAGES = {
+    "onnxruntime": ["onnxruntime"],
+    "openvino": ["openvino"],
+    "torch": ["torch", "onnx"],
+    "torch-compiled": ["torch", "onnx"],
+    "tvm": ["tvm", "onnx"],
+}
 WARM_UP = 0.25  # of the time asked for
 
 
-def make(peer, model, inputs, threads):
+def make(peer, model, inputs, threads, tune_seconds):
     """A function that runs the model once."""
     import peer_runners
 
@@ -24,6 +31,11 @@ def make(peer, model, inputs, threads):
         return peer_runners.onnxruntime_runner(model, inputs, threads)
     if peer == "openvino":
         return peer_runners.openvino_runner(model, inputs, threads)
+    if peer == "tvm":
+        import peer_tvm_tuning
+
+        schedule = peer_tvm_tuning.schedule_within(tune_seconds) if tune_seconds else None
+        return peer_runners.tvm_runner(model, inputs, threads, schedule)
     import peer_networks
 
     if len(inputs) != 1:
@@ -48,6 +60,7 @@ def sample(run, seconds):
 
 def main():
     peer, model, threads, given, results = sys.argv[1:6]
+    tune_seconds = float(sys.argv[6]) if len(sys.argv) > 6 else 0
     # What a library prints must not get between the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -68,12 +81,15 @@ def main():
     try:
         with np.load(given) as archive:
             inputs = {name: archive[name] for name in archive.files}
-        run = make(peer, model, inputs, int(threads))
-        outputs = peer_runners.outputs_of(run())
+        run = make(peer, model, inputs, int(threads), tune_seconds)
+        begin = time.perf_counter()
+        result = run()
+        first = time.perf_counter() - begin
+        outputs = peer_runners.outputs_of(result)
         np.savez(results, **{f"output{at}": array for at, array in enumerate(outputs)})
     except Exception as error:  # a peer may fail in any way, and the others are still worth timing
         return answer({"failed": f"{type(error).__name__}: {error}"})
-    answer({"ready": name})
+    answer({"ready": name, "first": first})
     for line in sys.stdin:
         answer({"seconds": sample(run, float(line))})
 

@@ -72,6 +72,45 @@ def torch_runner(module, x, threads, compiled=False, channels_last=False):
     return run
 
 
+def tvm_runner(model, x, threads, schedule=None):
+    """`model` as for ONNX Runtime; `schedule` gives the fused network's functions their schedules, `schedule(network,
+    target)`, and without it they stay as the importer's operators write them. A process has one number of threads, that
+    of its first call."""
+    import os
+
+    # Read when the first function runs, here and in the processes that measure for a tuner.
+    os.environ["TVM_NUM_THREADS"] = str(threads)
+    import onnx
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+    from tvm.target.codegen import llvm_get_system_cpu
+
+    proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+    names = [given.name for given in proto.graph.input]
+    given = x if isinstance(x, dict) else {names[0]: x}
+    shapes = {name: list(array.shape) for name, array in given.items()}
+    types = {name: str(array.dtype) for name, array in given.items()}
+    network = from_onnx(proto, shape_dict=shapes, dtype_dict=types)
+    target = tvm.target.Target({"kind": "llvm", "mcpu": llvm_get_system_cpu(), "num-cores": threads})
+    with target:
+        prepare = [relax.transform.DecomposeOpsForInference(), relax.transform.CanonicalizeBindings()]
+        network = tvm.transform.Sequential([*prepare, relax.get_pipeline("zero")])(network)
+        if schedule:
+            network = schedule(network, target)
+    machine = relax.VirtualMachine(relax.build(network, target), tvm.cpu())
+    # Calls in the order of the inputs that are not weights.
+    tensors = [tvm.runtime.tensor(given[name]) for name in names if name in given]
+    machine.save_function("main", "main_of_inputs", *tensors)
+    call = machine["main_of_inputs"]
+
+    def run():
+        outputs = call()
+        return only([outputs] if hasattr(outputs, "numpy") else list(outputs))
+
+    return run
+
+
 def only(outputs):
     return outputs[0] if len(outputs) == 1 else outputs
 

@@ -12,18 +12,20 @@ use serde_json::Value;
 use talweg_tensor::{Tensor, npy};
 
 /// The peers, as they are named on the command line, with the packages they need.
-pub const PEERS: [(&str, &str); 4] = [
+pub const PEERS: [(&str, &str); 5] = [
     ("onnxruntime", "onnxruntime"),
     ("openvino", "openvino"),
     ("torch", "torch onnx"),
     ("torch-compiled", "torch onnx"),
+    ("tvm", "apache-tvm onnx"),
 ];
 
 /// The Python files.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 4] = [
     ("peer_process.py", include_str!("../python/peer_process.py")),
     ("peer_runners.py", include_str!("../python/peer_runners.py")),
     ("peer_networks.py", include_str!("../python/peer_networks.py")),
+    ("peer_tvm_tuning.py", include_str!("../python/peer_tvm_tuning.py")),
 ];
 
 /// Why a peer is not timed.
@@ -202,5 +204,22 @@ mod tests {
         // `false` ends at once and says nothing, like a Python that crashes.
         let silent = said("false", "openvino").expect("no answer");
         assert!(silent.contains("without a word"), "{silent}");
+    }
+
+    #[test]
+    fn a_missing_package_is_named_as_it_is_installed() {
+        let (_, packages) = PEERS.into_iter().find(|(name, _)| *name == "tvm").expect("a peer");
+        let missing = PeerError::Missing { python: "python3".into(), package: "tvm".into(), packages };
+        let said = missing.to_string();
+        assert!(said.contains("python3 has no package `tvm`"), "{said}");
+        assert!(said.contains("`python3 -m pip install numpy apache-tvm onnx`"), "{said}");
+    }
+
+    #[test]
+    fn every_peer_is_known_to_the_process_that_runs_it() {
+        let (_, process) = FILES[0];
+        for (name, _) in PEERS {
+            assert!(process.contains(&format!("    \"{name}\": [")), "{name} is not in peer_process.py");
+        }
     }
 }

@@ -198,7 +198,7 @@ fn missing_runtimes_are_named() {
     fn with<'a>(bench: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
         [bench, more].concat()
     }
-    refuses(at, &with(&bench, &["onnxruntime,tflite"]), &["`tflite`", "openvino"]);
+    refuses(at, &with(&bench, &["onnxruntime,tflite"]), &["`tflite`", "openvino", "tvm"]);
     refuses(
         at,
         &with(&bench, &["onnxruntime", "--python", "/nowhere/python3"]),

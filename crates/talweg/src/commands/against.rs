@@ -20,8 +20,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Whom to compare with.
 #[derive(Args)]
 pub struct AgainstArguments {
-    /// Also time these runtimes, in turns: onnxruntime, openvino, torch, torch-compiled; those that are not installed
-    /// are named.
+    /// Also time these runtimes, in turns: onnxruntime, openvino, torch, torch-compiled, tvm; those that are not
+    /// installed are named.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub against: Vec<String>,
     /// The Python that has them.
@@ -171,7 +171,7 @@ fn ratios(row: &Row, ours: &Row) -> Vec<f64> {
 
 fn table(title: &str, rows: &[Row], left_out: &[(String, String)]) -> String {
     let mut out = format!(
-        "{title}\n{:<16}{:>11}{:>11}{:>20}{:>13}\n",
+        "{title}\n{:<16}{:>11}{:>11}{:>24}{:>13}\n",
         "", "median ms", "fastest", "time / talweg's", "difference"
     );
     for row in rows {
@@ -183,7 +183,7 @@ fn table(title: &str, rows: &[Row], left_out: &[(String, String)]) -> String {
         };
         let difference = if row.name == "talweg" { String::new() } else { format!("{:.1e}", row.difference) };
         out += &format!(
-            "{:<16}{:>11.3}{:>11.3}{:>20}{:>13}  {}\n",
+            "{:<16}{:>11.3}{:>11.3}{:>24}{:>13}  {}\n",
             row.name,
             latency.median * 1e3,
             latency.min * 1e3,
