@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import json
 import math
-import re
 import statistics
 import subprocess
 import sys
@@ -24,15 +23,6 @@ import turns
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TURN_SECONDS = 0.3
-UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-
-
-def seconds_of(text):
-    """A time such as 90s or 5m, in seconds."""
-    match = re.fullmatch(r"([0-9.]+)([smh]?)", text)
-    if not match or float(match[1]) <= 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a time; give one such as 90s or 5m")
-    return float(match[1]) * UNITS[match[2]]
 
 
 def tune(options, path, strategy, seconds, artefact):
@@ -79,7 +69,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=Path, required=True, help="the folder with the .onnx files")
     parser.add_argument("--only", nargs="+", help="names of networks, without .onnx")
-    parser.add_argument("--budget", type=seconds_of, default=60.0, metavar="TIME", help="time of ansor (default 60s)")
+    parser.add_argument("--budget", type=turns.duration, default=60.0, metavar="TIME", help="time of ansor (default 60s)")
     parser.add_argument("--strategy", default="felix", help="the other search (default felix)")
     parser.add_argument("--shares", type=float, nargs="+", default=[1, 3], help="parts of the time it gets (default 1 3)")
     parser.add_argument("--threads", type=int, default=2)

@@ -73,16 +73,6 @@ def set_up(peer, path, name, x, threads, options, folder, stack):
         return archive["output0"], lambda: process.turn(WARM_UP_SECONDS, TURN_SECONDS)
 
 
-def duration(text):
-    """Seconds of `90s`, `5m` or `1h`."""
-    number, unit = text[:-1], text[-1:]
-    units = {"s": 1, "m": 60, "h": 3600}
-    try:
-        return float(number) * units[unit]
-    except (KeyError, ValueError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; give for example 90s, 5m or 1h") from None
-
-
 def talweg(options, *arguments):
     command = [str(options.talweg), *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -172,7 +162,7 @@ def main():
     parser.add_argument("--peers", nargs="+", default=PEERS, choices=PEERS)
     parser.add_argument("--tune", help="tune each network for this long first, for example 5m")
     parser.add_argument(
-        "--tvm-tune", type=duration, default=0, metavar="TIME", help="let TVM tune each network for this long"
+        "--tvm-tune", type=turns.duration, default=0, metavar="TIME", help="let TVM tune each network for this long"
     )
     parser.add_argument("--strategy", default="ansor")
     parser.add_argument("--talweg", type=Path, default=REPOSITORY / "target/release/talweg")
