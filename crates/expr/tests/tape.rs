@@ -32,10 +32,11 @@ fn points(count: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
 fn jumps(e: &Expr, at: &[f64]) -> bool {
     let (text, expected) = (e.to_string(), value(e, at));
     let is_rounded = ["exp(", "log(", "pow("].iter().any(|name| text.contains(name));
-    is_rounded && (0..24).any(|step| {
-        let beside: Vec<f64> = at.iter().map(|x| x * (1.0 + f64::from(step - 12) * 1e-15)).collect();
-        !close(value(e, &beside), expected, 1e-9)
-    })
+    is_rounded
+        && (0..24).any(|step| {
+            let beside: Vec<f64> = at.iter().map(|x| x * (1.0 + f64::from(step - 12) * 1e-15)).collect();
+            !close(value(e, &beside), expected, 1e-9)
+        })
 }
 
 proptest! {

@@ -113,7 +113,7 @@ impl TuneOptions {
             good_enough: None,
             sampling_budget: Duration::from_millis(30),
             slow_factor: 1.3,
-            alternations: 5,
+            alternations: 13,
             finalists: 8,
             failures: 32,
             patience: 20,
@@ -131,6 +131,12 @@ impl TuneOptions {
     /// The name of the search, for records and reports.
     pub fn search_name(&self) -> &str {
         self.extension.as_ref().map_or(self.strategy.name(), |extended| extended.0.name())
+    }
+
+    /// Time for the samples of one turn in the final comparison: many short turns see through disturbances that few long
+    /// ones fall for.
+    pub(crate) fn turn(&self) -> Duration {
+        self.sampling_budget / 3
     }
 
     /// Whether the first batch of a task begins with candidates near the default schedule.

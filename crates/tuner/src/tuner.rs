@@ -215,7 +215,7 @@ impl<R: Runner> Tuner<R> {
         let open = options.alternations.min(OPEN_ROUNDS) * (options.finalists + 1);
         let closed = options.alternations.saturating_sub(OPEN_ROUNDS) * (CLOSED_FIELD + 1);
         let runs = ((open + closed) * self.specs.len()) as f64;
-        let each = options.sampling_budget.as_secs_f64() + 0.005;
+        let each = options.turn().as_secs_f64() + 0.005;
         // A run also checks and warms up, which for slow kernels is what takes the time.
         let slow = 2.0 * self.default_seconds * (open + closed) as f64;
         Duration::from_secs_f64(runs * each + slow).min(budget / 5) + options.reserve
@@ -443,9 +443,9 @@ impl<R: Runner> Tuner<R> {
         let first = Finalist { record: default.contender.record, kernel: &default.kernel };
         let others = built.iter().map(|(c, kernel)| Finalist { record: c.record, kernel });
         let finalists: Vec<_> = std::iter::once(first).chain(others).collect();
-        let (rounds, sampling) = (self.options.alternations, self.options.sampling_budget);
+        let (rounds, turn) = (self.options.alternations, self.options.turn());
         let deadline = self.deadline();
-        let verdict = compare(&mut self.runner, &task.data, &finalists, rounds, sampling, deadline);
+        let verdict = compare(&mut self.runner, &task.data, &finalists, rounds, turn, deadline);
         let fallback = || Verdict {
             winner: 0,
             seconds: default.contender.seconds,

@@ -114,7 +114,7 @@ fn compiler() -> Option<Advice> {
 
 /// Runtimes that a Python lacks.
 fn peers(python: &str) -> Option<Advice> {
-    let modules = ["onnxruntime", "openvino", "torch", "tvm"];
+    let modules = ["onnxruntime", "openvino", "torch"];
     let script = format!(
         "import importlib.util as u\nprint(' '.join(m for m in {modules:?} if u.find_spec(m) is None))"
     );

@@ -79,7 +79,7 @@ impl TuneRequest<'_> {
         if self.has_model {
             options.least_gain = self.least_gain / 100.0;
             // A network has many tasks, and its kernels are compared in place as well.
-            (options.finalists, options.alternations) = (4, 3);
+            (options.finalists, options.alternations) = (4, 7);
         }
         options.cold_weights = self.cold_weights;
         options.good_enough = self.good_enough.map(|us| us * 1e-6);
