@@ -14,11 +14,10 @@ import contextlib
 import json
 import math
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+import tool
 import turns
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -29,11 +28,7 @@ def tune(options, path, strategy, seconds, artefact):
     """Tunes a network; what `talweg tune --json` says of it."""
     command = [options.talweg, "tune", path, "--strategy", strategy, "--budget", f"{seconds:.1f}s"]
     command += ["--threads", options.threads, "--seed", options.seed, "--db", f"{artefact}.db", "-o", artefact, "--json"]
-    command = list(map(str, command))
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if result.returncode != 0:
-        sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")
-    return json.loads(result.stdout)
+    return json.loads(tool.output(*command))
 
 
 def compare(options, path, folder):
@@ -69,7 +64,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=Path, required=True, help="the folder with the .onnx files")
     parser.add_argument("--only", nargs="+", help="names of networks, without .onnx")
-    parser.add_argument("--budget", type=turns.duration, default=60.0, metavar="TIME", help="time of ansor (default 60s)")
+    parser.add_argument("--budget", type=tool.duration, default=60.0, metavar="TIME", help="time of ansor (default 60s)")
     parser.add_argument("--strategy", default="felix", help="the other search (default felix)")
     parser.add_argument("--shares", type=float, nargs="+", default=[1, 3], help="parts of the time it gets (default 1 3)")
     parser.add_argument("--threads", type=int, default=2)
@@ -78,9 +73,7 @@ def main():
     parser.add_argument("--talweg", type=Path, default=REPOSITORY / "target/release/talweg", metavar="BINARY")
     parser.add_argument("--json", type=Path, help="also write all figures to this file")
     options = parser.parse_args()
-    paths = [p for p in sorted(options.models.glob("*.onnx")) if not options.only or p.stem in options.only]
-    if not paths:
-        sys.exit(f"error: none of the .onnx files asked for is in {options.models}; write them with make_models.py")
+    paths = tool.models(options.models, options.only)
     with tempfile.TemporaryDirectory() as folder:
         results = [compare(options, path, Path(folder)) for path in paths]
     print_tables(options, results)

@@ -18,13 +18,13 @@ import contextlib
 import json
 import math
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import peers_venv
+import tool
 import turns
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -73,14 +73,6 @@ def set_up(peer, path, name, x, threads, options, folder, stack):
         return archive["output0"], lambda: process.turn(WARM_UP_SECONDS, TURN_SECONDS)
 
 
-def talweg(options, *arguments):
-    command = [str(options.talweg), *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if result.returncode != 0:
-        sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")
-    return result.stdout
-
-
 def compare(path, threads, options, folder):
     """One network with one number of threads; returns what `--json` prints for it."""
     with contextlib.ExitStack() as stack:
@@ -101,16 +93,17 @@ def compare_with(path, threads, options, folder, stack):
     tuned = None
     if options.tune:
         start = time.perf_counter()
-        talweg(
-            options, "tune", path, "--budget", options.tune, "--threads", threads, "--db", database, "--strategy",
+        tool.output(
+            options.talweg, "tune", path, "--budget", options.tune, "--threads", threads, "--db", database, "--strategy",
             options.strategy, "-o", artefact,
         )
         tuned = time.perf_counter() - start
     # The lock holds what tuning settled on in place; compiling by it gives the same bits again.
     by = ["--lock", f"{artefact}.lock"] if options.tune else ["--db", database]
-    report = json.loads(talweg(options, "compile", path, "-o", artefact, "--threads", threads, *by, "--json"))
+    report = json.loads(tool.output(options.talweg, "compile", path, "-o", artefact, "--threads", threads, *by, "--json"))
     np.save(folder / "x.npy", x)
-    talweg(options, "run", artefact, "--threads", threads, "--input", f"{given.name}={folder / 'x.npy'}", "--output", folder / "y.npy")
+    given_by = f"{given.name}={folder / 'x.npy'}"
+    tool.output(options.talweg, "run", artefact, "--threads", threads, "--input", given_by, "--output", folder / "y.npy")
     ours = np.load(folder / "y.npy")
 
     timers, failures, errors = {}, {}, {}
@@ -162,20 +155,13 @@ def main():
     parser.add_argument("--peers", nargs="+", default=PEERS, choices=PEERS)
     parser.add_argument("--tune", help="tune each network for this long first, for example 5m")
     parser.add_argument(
-        "--tvm-tune", type=turns.duration, default=0, metavar="TIME", help="let TVM tune each network for this long"
+        "--tvm-tune", type=tool.duration, default=0, metavar="TIME", help="let TVM tune each network for this long"
     )
     parser.add_argument("--strategy", default="ansor")
     parser.add_argument("--talweg", type=Path, default=REPOSITORY / "target/release/talweg")
     parser.add_argument("--json", type=Path, help="also write all figures to this file")
     options = parser.parse_args()
-    paths = sorted(options.models.glob("*.onnx"))
-    if options.only:
-        missing = set(options.only) - {p.stem for p in paths}
-        if missing:
-            sys.exit(f"error: no {', '.join(sorted(missing))} in {options.models}; write them with make_models.py")
-        paths = [p for p in paths if p.stem in options.only]
-    if not paths:
-        sys.exit(f"error: no .onnx files in {options.models}; write them with make_models.py")
+    paths = tool.models(options.models, options.only)
     peers_venv.enter()
     results = []
     with tempfile.TemporaryDirectory() as folder:

@@ -16,13 +16,13 @@ import json
 import logging
 import math
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import compare_peers
 import peers_venv
+import tool
 
 OPERATORS = {
     "matmul 512": "matmul:m=512,n=512,k=512",
@@ -61,14 +61,12 @@ def tune(spec, options, db):
     """Tunes one operator; what `talweg tune --json` says about it."""
     command = [str(options.talweg), "tune", spec, "--strategy", options.strategy, "--budget", options.budget]
     command += ["--threads", "1", "--seed", str(options.seed), "--db", str(db), "--json"]
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if result.returncode != 0:
-        sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")
+    printed = tool.output(*command)
     try:
-        report = json.loads(result.stdout)
+        report = json.loads(printed)
         return {key: report[key] for key in ("best_us", "default_us", "trials", "seconds", "default_won")}
     except (ValueError, KeyError) as error:
-        sys.exit(f"error: {' '.join(command)} printed no report: {error!r}\n{result.stdout[:500]}")
+        sys.exit(f"error: {' '.join(command)} printed no report: {error!r}\n{printed[:500]}")
 
 
 def tune_all(operators, options, db):

@@ -20,6 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tool
 import turns
 from compare_ops import chosen
 
@@ -31,18 +32,9 @@ TURN_SECONDS = 0.05
 CANDIDATE = "# candidate"
 
 
-def talweg(options, *arguments):
-    """Runs the command line; its output."""
-    command = [str(options.talweg), *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if result.returncode != 0:
-        sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")
-    return result.stdout
-
-
 def tune(options, spec, strategy, db, limit):
     arguments = ["--strategy", strategy, "--threads", 1, "--seed", options.seed, "--db", db, "--json"]
-    return json.loads(talweg(options, "tune", spec, *limit, *arguments))
+    return json.loads(tool.output(options.talweg, "tune", spec, *limit, *arguments))
 
 
 def winners_us(options, spec, dbs):
@@ -70,7 +62,7 @@ def against_random(options, name, spec, folder):
 def candidates(options, db):
     """The task and speed of every measured candidate, in order; failures have speed 0."""
     out = []
-    for line in talweg(options, "db", "export", "--db", db).splitlines():
+    for line in tool.output(options.talweg, "db", "export", "--db", db).splitlines():
         record = json.loads(line).get("record")
         if record and record["trace"].startswith(CANDIDATE):
             samples = record["outcome"].get("samples", {}).get("seconds", [])
@@ -94,7 +86,7 @@ def with_history(options, operators, folder):
         db = folder / f"with-{number}.db"
         for other in own:
             if other != name:
-                talweg(options, "db", "merge", own[other], "--db", db)
+                tool.output(options.talweg, "db", "merge", own[other], "--db", db)
         tune(options, spec, "autotvm", db, limit)
         measured = candidates(options, own[name])
         task, without = measured[0][0], [speed for _, speed in measured]

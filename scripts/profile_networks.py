@@ -10,9 +10,9 @@ bandwidth, whichever is longer. Steps are timed one by one, in place.
 
 import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
+
+import tool
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 # Kinds with a smaller share are put together.
@@ -20,13 +20,9 @@ LEAST_SHARE = 0.02
 
 
 def talweg(options, *arguments):
-    command = [str(options.talweg), *map(str, arguments), "--threads", str(options.threads), "--json"]
-    if options.db:
-        command += ["--db", str(options.db)]
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if result.returncode != 0:
-        sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")
-    return json.loads(result.stdout)
+    """The object that a verb prints."""
+    database = ["--db", options.db] if options.db else []
+    return json.loads(tool.output(options.talweg, *arguments, "--threads", options.threads, "--json", *database))
 
 
 def kinds(profile):
@@ -62,9 +58,7 @@ def main():
     parser.add_argument("--db", type=Path, help="a tuning database")
     parser.add_argument("--talweg", type=Path, default=REPOSITORY / "target/release/talweg", metavar="BINARY")
     options = parser.parse_args()
-    paths = [p for p in sorted(options.models.glob("*.onnx")) if not options.only or p.stem in options.only]
-    if not paths:
-        sys.exit(f"error: none of the .onnx files asked for is in {options.models}; write them with make_models.py")
+    paths = tool.models(options.models, options.only)
     for path in paths:
         roofline = talweg(options, "check", path)["roofline_us"]
         print_network(path.stem, talweg(options, "profile", path, "--runs", options.runs), roofline)

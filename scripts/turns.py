@@ -1,6 +1,5 @@
 """Timing talweg and its peers in short turns, so that what disturbs the machine disturbs them all."""
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -112,15 +111,3 @@ def rounds(timers, count, pause):
 def over(peer, own):
     """The median over the rounds of a peer's time over talweg's in the same round."""
     return statistics.median(a / b for a, b in zip(peer, own))
-
-
-def duration(text):
-    """Seconds of `90s`, `5m` or `1h`, for the command lines of scripts."""
-    units = {"s": 1, "m": 60, "h": 3600}
-    try:
-        seconds = float(text[:-1]) * units[text[-1:]]
-    except (KeyError, ValueError):
-        seconds = 0.0
-    if seconds <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; give for example 90s, 5m or 1h")
-    return seconds
