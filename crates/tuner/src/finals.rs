@@ -46,9 +46,9 @@ pub const CLOSED_FIELD: usize = 3;
 const TIE: f64 = 0.005;
 
 /// Runs the finalists in turns, the default schedule first: all of them for [`OPEN_ROUNDS`], then the default and the
-/// fastest [`CLOSED_FIELD`]. Short turns and ratios within a round: what slows the machine down for a second says nothing about
-/// a finalist. One that fails in any round is out. After the deadline there are no more rounds than the
-/// open ones. `None` when the default itself fails.
+/// fastest [`CLOSED_FIELD`]. Ratios within a round decide: what slows the machine down for a second says nothing about a
+/// finalist. One that fails in any round is out. After the deadline there are no more rounds than the open ones. `None`
+/// when the default itself fails.
 pub fn compare<R: Runner>(
     runner: &mut R,
     data: &R::Data,
