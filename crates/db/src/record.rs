@@ -80,7 +80,8 @@ impl fmt::Display for RunId {
 /// A successful measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Samples {
-    /// Seconds of one run of the kernel, one entry for each sample, in the order they were taken.
+    /// Seconds of one run of the kernel, one entry for each sample, in the order they were taken. A search stores what they
+    /// would have been with the cores at full speed, as far as it can tell.
     pub seconds: Vec<f64>,
     /// How many runs each sample is the mean of.
     pub inner: u32,
@@ -99,22 +100,11 @@ impl Default for Samples {
 }
 
 impl Samples {
-    /// The first quartile: what the kernel takes when little disturbs it, yet no single lucky sample. Records are
-    /// ranked by it. `None` without samples, which the database refuses to store.
+    /// The middle sample, by which records are ranked. `None` without samples, which the database refuses to store.
     pub fn typical(&self) -> Option<f64> {
-        self.quantile(0.25)
-    }
-
-    /// The middle sample.
-    pub fn median(&self) -> Option<f64> {
-        self.quantile(0.5)
-    }
-
-    fn quantile(&self, q: f64) -> Option<f64> {
         let mut sorted = self.seconds.clone();
         sorted.sort_by(f64::total_cmp);
-        let last = sorted.len().checked_sub(1)?;
-        Some(sorted[(q * last as f64).round() as usize])
+        sorted.get(sorted.len() / 2).copied()
     }
 }
 

@@ -1,8 +1,9 @@
 //! A loaded kernel with its arguments, as the device that sampling drives.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use talweg_ir::DType;
 use talweg_runtime::{KernelFn, ThreadPool};
@@ -13,6 +14,9 @@ use crate::resident::Outcome;
 use crate::rotation::Rotation;
 use crate::sampling::Device;
 use crate::wire::Reply;
+
+/// How long the threads wait for each other before they probe their cores.
+const MEETING: Duration = Duration::from_micros(50);
 
 /// A kernel with everything it is called with.
 pub(crate) struct Call<'a> {
@@ -67,15 +71,24 @@ impl Device for Call<'_> {
         }
     }
 
-    /// The slowest core counts: a kernel ends when its last thread does.
+    /// The mean over the cores, all probed at once, since they may be one core's two hardware threads: threads that are
+    /// done take over what others have not begun, so that a kernel is as fast as its cores on average.
     fn probe(&mut self) -> f64 {
-        // The bits of positive numbers are in the order of the numbers.
-        let slowest = AtomicU64::new(f64::INFINITY.to_bits());
+        let threads = self.pool.threads();
+        let (arrived, speeds) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(threads)));
         let probe = |_, _, _| {
-            slowest.fetch_min(core_probe().to_bits(), Ordering::Relaxed);
+            let begin = Instant::now();
+            arrived.fetch_add(1, Ordering::Relaxed);
+            // One thread may have to take the place of another that does not come.
+            while arrived.load(Ordering::Relaxed) < threads && begin.elapsed() < MEETING {
+                std::hint::spin_loop();
+            }
+            let speed = core_probe();
+            speeds.lock().unwrap_or_else(PoisonError::into_inner).push(speed);
         };
-        self.pool.run(self.pool.threads() as i64, probe);
-        f64::from_bits(slowest.into_inner())
+        self.pool.run(threads as i64, probe);
+        let speeds = speeds.into_inner().unwrap_or_else(PoisonError::into_inner);
+        speeds.iter().sum::<f64>() / speeds.len().max(1) as f64
     }
 }
 

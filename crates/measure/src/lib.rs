@@ -49,7 +49,7 @@ mod worker;
 pub use compile::{build as compile_nest, describe};
 pub use error::{MeasureError, Stage};
 pub use pool::{Built, MeasureOptions, Measured, Measurer, Ran};
-pub use sampling::{Gate, Samples, Sampling, Stop};
+pub use sampling::{Gate, SENSITIVITY, Samples, Sampling, Stop};
 pub use spawn::WorkerCommand;
 pub use stream::{Finished, Phases, Sink};
 pub use task::{Task, TaskError};

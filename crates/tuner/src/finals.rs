@@ -22,7 +22,7 @@ pub struct Verdict {
     pub winner: usize,
     /// Its seconds: the default's, times the median over the rounds of the ratio of both in one round.
     pub seconds: f64,
-    /// The default's: the median over all rounds.
+    /// The default's, as measured: the median over all rounds.
     pub default_seconds: f64,
     /// The winner's largest relative error in any round.
     pub error: f64,
@@ -60,6 +60,7 @@ pub fn compare<R: Runner>(
     let effort = Effort::full(budget);
     let mut times: Vec<Option<Vec<f64>>> = vec![Some(Vec::new()); finalists.len()];
     let mut errors = vec![0.0f64; finalists.len()];
+    let mut default_measured = Vec::new();
     for round in 0..rounds.max(1) {
         if round >= OPEN_ROUNDS && deadline.is_some_and(|d| Instant::now() >= d) {
             break;
@@ -72,13 +73,17 @@ pub fn compare<R: Runner>(
             match runner.run(data, finalist.kernel, &effort) {
                 Ok(timing) if timing.seconds.is_finite() => {
                     list.push(timing.seconds);
+                    if at == 0 {
+                        default_measured.push(timing.measured);
+                    }
                     errors[at] = errors[at].max(timing.error.unwrap_or(0.0));
                 }
                 _ => times[at] = None,
             }
         }
     }
-    let default_seconds = median(times.first()?.as_deref()?);
+    times.first()?.as_ref()?;
+    let default_seconds = median(&default_measured);
     let ratios = ratios(&times);
     let all = ratios.iter().enumerate().skip(1).filter_map(|(at, ratio)| Some((at, (*ratio)?)));
     let fastest = all.min_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, ratio)| *ratio < 1.0 - TIE);
@@ -144,7 +149,8 @@ mod tests {
                 return Err(Failure { cause: "wrong-result".into(), text: "always".into() });
             }
             let seconds = f64::from(*kernel) + self.runs.len() as f64 * 1e-3;
-            Ok(Timing { seconds, samples: Samples::default(), error: Some(f64::from(*kernel)) })
+            let (samples, error) = (Samples::default(), Some(f64::from(*kernel)));
+            Ok(Timing { seconds, measured: seconds, samples, error })
         }
     }
 

@@ -22,10 +22,11 @@ use crate::tuner::{Listener, Tuner};
 const PROVING_ROUNDS: usize = 2;
 /// A new best is proven and stored when it is faster than the last one stored by this share.
 const WORTH_PROVING: f64 = 0.01;
-/// The share of the peak that counts as all of it: measured peaks vary by as much.
-const ROOFLINE: f64 = 0.98;
+/// The share of the peak that counts as all of it: measured peaks vary by as much. What is faster than the whole peak shows
+/// that the peak was measured beside a busy neighbour.
+const ROOFLINE: std::ops::RangeInclusive<f64> = 0.98..=1.02;
 /// A batch promises something when the model expects a candidate of this share of the best speed or more.
-const PROMISING: f64 = 0.95;
+const PROMISING: f64 = 0.9;
 /// An improvement below this share is noise.
 const NOISE: f64 = 0.005;
 
@@ -67,6 +68,8 @@ impl<R: Runner> Tuner<R> {
             let own = measured.iter().filter(|m| !seeds.contains(&m.candidate));
             task.first_batch = own.filter_map(|m| m.seconds).reduce(f64::min);
         }
+        task.fastest_measured =
+            measured.iter().filter_map(|m| m.measured).fold(task.fastest_measured, f64::min);
         self.store(at, task, &measured, champion, listener)?;
         let sample =
             |m: Measured| Sample::new(m.candidate, m.seconds.map_or(Outcome::Failed, Outcome::Seconds));
@@ -79,11 +82,17 @@ impl<R: Runner> Tuner<R> {
     }
 
     /// Closes a task that has nothing left to gain.
-    fn judge(&self, task: &mut TaskRun<R>, before: f64, predicted: Option<f64>) {
+    fn judge(&mut self, task: &mut TaskRun<R>, before: f64, predicted: Option<f64>) {
         let now = task.best_seconds();
-        let peak = self.peak.map(|peak| task.spec.flops / peak);
-        if peak.is_some_and(|least| least > 0.0 && now * ROOFLINE <= least) {
-            return task.close(StopReason::Roofline);
+        // By the time as measured: a corrected one may be too short.
+        let speed = task.spec.flops / task.fastest_measured;
+        let share = |peak: Option<f64>| peak.map_or(0.0, |peak| speed / peak);
+        if share(self.peak) >= *ROOFLINE.start() {
+            // The peak of a calmer moment may be higher.
+            self.peak = self.peak.into_iter().chain(self.runner.peak()).reduce(f64::max);
+            if ROOFLINE.contains(&share(self.peak)) {
+                return task.close(StopReason::Roofline);
+            }
         }
         let predicted = predicted.filter(|_| task.search.predicts_speed);
         let hopeless = predicted.is_some_and(|p| p < PROMISING) && now > before * (1.0 - NOISE);
@@ -242,7 +251,9 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
         }
         let slower_than = Some(self.best * self.options.slow_factor);
         let budget = self.options.sampling_budget;
-        Some(Effort { budget, patience: budget / 4, slower_than, rival: Some(self.best) })
+        // Times on disturbed cores are corrected; waiting is for those that come and go within a sample.
+        let patience = budget / 16;
+        Some(Effort { budget, patience, slower_than, rival: Some(self.best) })
     }
 
     fn finished(&mut self, at: usize, compile_seconds: f64, outcome: Result<(K, Timing), Failure>) {
@@ -256,6 +267,7 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
         let candidate = self.batch[at].clone();
         let name = candidate.to_string();
         let seconds = outcome.as_ref().ok().map(|(_, t)| t.seconds);
+        let measured = outcome.as_ref().ok().map(|(_, t)| t.measured);
         let cause = outcome.as_ref().err().map(|f| f.cause.clone());
         let record = self.record(at, compile_seconds, outcome.as_ref().map(|(_, t)| t));
         (self.listener)(Event::SampleMeasured {
@@ -288,6 +300,6 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
                 (self.listener)(Event::NewBest { task, candidate: name, seconds: self.best, at: now });
             }
         }
-        self.measured.push(Measured { candidate, record, seconds });
+        self.measured.push(Measured { candidate, record, seconds, measured });
     }
 }

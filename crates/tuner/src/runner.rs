@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use talweg_db::{Failure, Samples};
 use talweg_ir::{Dag, Nest};
 use talweg_measure::{
-    Built, Finished, Gate, MeasureError, MeasureOptions, Measurer, Phases, Ran, Sampling, Sink, Task,
+    Built, Finished, Gate, MeasureError, MeasureOptions, Measurer, Phases, Ran, SENSITIVITY, Sampling, Sink,
+    Task,
 };
 use talweg_search::SimulatedDevice;
 
@@ -38,8 +39,10 @@ impl Effort {
 /// A checked and timed kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
-    /// What records are ranked by.
+    /// What records are ranked by: the time at full speed, as far as a probe of the cores tells.
     pub seconds: f64,
+    /// The time as it was measured.
+    pub measured: f64,
     /// The samples.
     pub samples: Samples,
     /// The largest relative error against the reference.
@@ -229,7 +232,11 @@ impl Sink for Adapter<'_> {
 fn sampling(effort: &Effort, rotate_bytes: usize) -> Sampling {
     Sampling {
         budget_seconds: effort.budget.as_secs_f64(),
-        gate: Some(Gate { patience_seconds: effort.patience.as_secs_f64(), ..Gate::default() }),
+        gate: Some(Gate {
+            patience_seconds: effort.patience.as_secs_f64(),
+            sensitivity: SENSITIVITY,
+            ..Gate::default()
+        }),
         slower_than: effort.slower_than,
         rival: effort.rival,
         rotate_bytes,
@@ -238,15 +245,16 @@ fn sampling(effort: &Effort, rotate_bytes: usize) -> Sampling {
 }
 
 fn timing(ran: Ran) -> Timing {
+    let measured = ran.samples.low_quantile();
     let samples = Samples {
         inner: ran.samples.inner,
         rejected: ran.samples.rejected,
         disturbed: ran.samples.gate_gave_up,
         stop: format!("{:?}", ran.samples.stop).to_lowercase(),
-        seconds: ran.samples.seconds,
+        seconds: ran.samples.best_guess().to_vec(),
     };
     let seconds = samples.typical().unwrap_or(f64::NAN);
-    Timing { seconds, samples, error: ran.difference.map(|d| d.max_rel_error) }
+    Timing { seconds, measured, samples, error: ran.difference.map(|d| d.max_rel_error) }
 }
 
 /// A simulated device: exact, and the same every time.
@@ -273,6 +281,6 @@ impl Runner for Simulated {
             text: "the program has open knobs, which the simulated device cannot run".into(),
         })?;
         let samples = Samples { seconds: vec![seconds], stop: "count".into(), ..Samples::default() };
-        Ok(Timing { seconds, samples, error: Some(0.0) })
+        Ok(Timing { seconds, measured: seconds, samples, error: Some(0.0) })
     }
 }

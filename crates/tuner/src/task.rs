@@ -36,6 +36,8 @@ pub struct DefaultSchedule<K> {
     pub kernel: K,
     /// Its record of this run.
     pub contender: Contender,
+    /// Its time as measured, before any correction.
+    pub measured: f64,
 }
 
 /// The state of a task.
@@ -72,6 +74,8 @@ pub struct TaskRun<R: Runner> {
     pub curve_traces: Vec<String>,
     /// The fastest of the first batch, once it is known.
     pub first_batch: Option<f64>,
+    /// The fastest time as measured, before any correction.
+    pub fastest_measured: f64,
     /// Whether the default schedule counts as found.
     pub default_counts: bool,
     /// Candidates near the default schedule, to be measured first.
@@ -164,6 +168,8 @@ pub struct Measured {
     pub record: NewRecord,
     /// Its seconds, `None` if it failed.
     pub seconds: Option<f64>,
+    /// The same as measured, before any correction.
+    pub measured: Option<f64>,
 }
 
 /// The concrete program of a trace.

@@ -281,6 +281,7 @@ impl<R: Runner> Tuner<R> {
             curve_trials: Vec::new(),
             curve_traces: Vec::new(),
             first_batch: None,
+            fastest_measured: if self.options.from_nothing { f64::INFINITY } else { default.measured },
             default_counts: !self.options.from_nothing,
             seeds: Vec::new(),
             settled: 0,
@@ -390,7 +391,7 @@ impl<R: Runner> Tuner<R> {
         let ids = self.db.insert_batch(&[record])?.ids;
         let error = timing.error.unwrap_or(0.0);
         let contender = Contender { record: ids[0], seconds: timing.seconds, trace: text, error };
-        Ok(DefaultSchedule { kernel, contender })
+        Ok(DefaultSchedule { kernel, contender, measured: timing.measured })
     }
 
     /// When the time for the finals is used up.
