@@ -171,6 +171,7 @@ impl<T: Copy> Memo<T> {
 }
 
 /// Integer meaning of an operator; `None` on overflow, division by zero, or a real-valued operator.
+#[inline]
 pub fn fold_int(op: BinaryOp, a: i64, b: i64) -> Option<i64> {
     Some(match op {
         BinaryOp::Add => a.checked_add(b)?,
@@ -190,6 +191,7 @@ pub fn fold_int(op: BinaryOp, a: i64, b: i64) -> Option<i64> {
     })
 }
 
+#[inline]
 fn floor_div(a: i64, b: i64) -> Option<i64> {
     let q = a.checked_div(b)?;
     Some(if a % b != 0 && ((a < 0) != (b < 0)) { q - 1 } else { q })

@@ -20,6 +20,9 @@ pub enum Features {
     Buffers,
 }
 
+/// Takes the positions of a few candidates, the rows of each, and all rows.
+type Taker<'a> = dyn FnMut(&[usize], usize, Matrix) -> Result<(), CostError> + 'a;
+
 /// The compiled features of one sketch.
 struct SketchFeatures {
     program: FeatureProgram,
@@ -84,6 +87,17 @@ impl SpaceFeatures {
         predict: &dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError>,
     ) -> Result<Vec<f32>, CostError> {
         let mut out = vec![f32::NEG_INFINITY; candidates.len()];
+        self.by_chunks(candidates, &mut |chunk, rows, features| {
+            let offsets: Vec<usize> = (0..=chunk.len()).map(|c| c * rows).collect();
+            let scores = predict(&Batch { features: &features, offsets: &offsets })?;
+            chunk.iter().zip(scores).for_each(|(c, score)| out[*c] = score);
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    /// Gives away the features of candidates, a few of the same sketch at a time. Those that cannot be described are left out.
+    fn by_chunks(&mut self, candidates: &[Candidate], take: &mut Taker<'_>) -> Result<(), CostError> {
         for sketch in 0..self.sketches.len() {
             let mine: Vec<usize> =
                 (0..candidates.len()).filter(|c| candidates[*c].sketch == sketch).collect();
@@ -94,13 +108,11 @@ impl SpaceFeatures {
                 if data.is_empty() || rows == 0 {
                     continue;
                 }
-                let features = Matrix::new(rows * chunk.len(), data.len() / (rows * chunk.len()), data)?;
-                let offsets: Vec<usize> = (0..=chunk.len()).map(|c| c * rows).collect();
-                let scores = predict(&Batch { features: &features, offsets: &offsets })?;
-                chunk.iter().zip(scores).for_each(|(c, score)| out[*c] = score);
+                let all = rows * chunk.len();
+                take(chunk, rows, Matrix::new(all, data.len() / all, data)?)?;
             }
         }
-        Ok(out)
+        Ok(())
     }
 
     /// Scores the nodes of each candidate: the scores of its rows, added up by node.
@@ -109,22 +121,29 @@ impl SpaceFeatures {
         candidates: &[Candidate],
         predict: &dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError>,
     ) -> Result<Vec<Vec<f32>>, CostError> {
-        let (features, offsets) = self.rows(candidates)?;
-        let each: Vec<usize> = (0..=features.rows()).collect();
-        let scores = predict(&Batch { features: &features, offsets: &each })?;
-        let nodes = |(candidate, range): (&Candidate, &[usize])| {
-            let Some(sketch) = self.sketches.get(candidate.sketch).filter(|s| !s.nodes.is_empty()) else {
-                return Vec::new();
-            };
-            let mut sums = vec![0.0; sketch.count];
-            for (score, node) in scores[range[0]..range[1]].iter().zip(&sketch.nodes) {
-                if let Some(sum) = sums.get_mut(*node) {
-                    *sum += score;
+        let nodes: Vec<(Vec<usize>, usize)> =
+            self.sketches.iter().map(|s| (s.nodes.clone(), s.count)).collect();
+        let mut out: Vec<Vec<f32>> = candidates
+            .iter()
+            .map(|c| match nodes.get(c.sketch).filter(|(nodes, _)| !nodes.is_empty()) {
+                Some((_, count)) => vec![0.0; *count],
+                None => Vec::new(),
+            })
+            .collect();
+        self.by_chunks(candidates, &mut |chunk, rows, features| {
+            let each: Vec<usize> = (0..=features.rows()).collect();
+            let scores = predict(&Batch { features: &features, offsets: &each })?;
+            for (at, scores) in chunk.iter().zip(scores.chunks(rows)) {
+                let Some((nodes, _)) = nodes.get(candidates[*at].sketch) else { continue };
+                for (score, node) in scores.iter().zip(nodes) {
+                    if let Some(sum) = out[*at].get_mut(*node) {
+                        *sum += score;
+                    }
                 }
             }
-            sums
-        };
-        Ok(candidates.iter().zip(offsets.windows(2)).map(nodes).collect())
+            Ok(())
+        })?;
+        Ok(out)
     }
 
     /// The rows of candidates of one sketch; empty when one of them is not of it.

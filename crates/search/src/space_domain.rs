@@ -48,7 +48,7 @@ impl Domain for SpaceDomain {
         let mut out = candidate.clone();
         for _ in 0..TRIES {
             out.values[knob] = *rng.pick(domain)?;
-            if out != *candidate && sketch.satisfies(&out.values) {
+            if out != *candidate && sketch.holds_around(knob, &out.values) {
                 return Some(out);
             }
         }

@@ -83,20 +83,24 @@ impl Sketch {
             self.knobs.iter().zip(place).map(|(k, p)| k.domain[*p]).collect()
         };
         let mut values = value(&place);
-        let mut excess = self.excess(&values);
         let mut order: Vec<usize> = (0..place.len()).collect();
-        while excess > 0.0 {
-            // The step down that helps most for the change it makes.
+        while !self.holds(&values) {
+            // The step down that helps most for the change it makes. Constraints without the knob stay as they are.
             let mut best: Option<(f64, usize, usize)> = None;
             for k in 0..place.len() {
+                let (now, before) = (values[k], self.excess_around(k, &values));
+                if before == 0.0 {
+                    continue;
+                }
                 for to in [place[k].saturating_sub(1), place[k] / 2, 0] {
                     if to == place[k] {
                         continue;
                     }
-                    let mut trial = values.clone();
-                    trial[k] = self.knobs[k].domain[to];
-                    let gain = gain(excess, self.excess(&trial));
-                    let change = (values[k] as f64 / (trial[k] as f64).max(1.0)).ln().abs().max(1e-3);
+                    let trial = self.knobs[k].domain[to];
+                    values[k] = trial;
+                    let gain = gain(before, self.excess_around(k, &values));
+                    values[k] = now;
+                    let change = (now as f64 / (trial as f64).max(1.0)).ln().abs().max(1e-3);
                     if best.is_none_or(|(g, ..)| gain / change > g) {
                         best = Some((gain / change, k, to));
                     }
@@ -111,7 +115,6 @@ impl Sketch {
                 }
             }
             values = value(&place);
-            excess = self.excess(&values);
             if place.iter().all(|p| *p == 0) {
                 break;
             }

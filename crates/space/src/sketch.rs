@@ -116,17 +116,23 @@ impl Sketch {
     pub fn satisfies(&self, values: &[i64]) -> bool {
         values.len() == self.knobs.len()
             && self.knobs.iter().zip(values).all(|(k, v)| k.domain.binary_search(v).is_ok())
-            && self.checks.iter().all(|c| c.holds(values, &self.symbols))
+            && self.holds(values)
     }
 
-    /// Whether every constraint that mentions a knob holds.
-    pub(crate) fn holds_around(&self, knob: usize, values: &[i64]) -> bool {
+    /// Whether every constraint holds.
+    pub(crate) fn holds(&self, values: &[i64]) -> bool {
+        self.checks.iter().all(|c| c.holds(values, &self.symbols))
+    }
+
+    /// Whether every constraint that mentions a knob holds. The values of a legal candidate of which one knob got another
+    /// value of its domain are legal when this is true.
+    pub fn holds_around(&self, knob: usize, values: &[i64]) -> bool {
         self.limits[knob].iter().all(|c| self.checks[*c].holds(values, &self.symbols))
     }
 
-    /// How much the values exceed all constraints together.
-    pub(crate) fn excess(&self, values: &[i64]) -> f64 {
-        self.checks.iter().map(|c| c.excess(values, &self.symbols)).sum()
+    /// How much the values exceed the constraints that mention a knob.
+    pub(crate) fn excess_around(&self, knob: usize, values: &[i64]) -> f64 {
+        self.limits[knob].iter().map(|c| self.checks[*c].excess(values, &self.symbols)).sum()
     }
 
     /// The trace with the values in place of the knobs.

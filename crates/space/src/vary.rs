@@ -50,12 +50,24 @@ impl Space {
                 2 => sketch.change_unroll(&mut next.values, rng),
                 _ => sketch.change_outermost(&mut next.values, rng),
             }
-            if next != from && self.satisfies(&next) {
+            if next != from && self.is_legal_step(&from, &next) {
                 return next;
             }
         }
         sketch.choose_anew(&mut from.values, rng);
         from
+    }
+
+    /// Whether a candidate satisfies all constraints, when it was made from one that does: those around the knobs that
+    /// changed decide.
+    fn is_legal_step(&self, from: &Candidate, next: &Candidate) -> bool {
+        if from.sketch != next.sketch || from.values.len() != next.values.len() {
+            return self.satisfies(next);
+        }
+        let sketch = &self.sketches[next.sketch];
+        let mut changed = (0..next.values.len()).filter(|at| from.values[*at] != next.values[*at]);
+        let knows = |at: usize| sketch.knobs[at].domain.binary_search(&next.values[at]).is_ok();
+        changed.all(|at| knows(at) && sketch.holds_around(at, &next.values))
     }
 
     /// The candidate in another sketch, its knobs carried over by name; unchanged when there is only one sketch.
