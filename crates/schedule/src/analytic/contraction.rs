@@ -309,6 +309,11 @@ pub(super) fn plan_tile(plan: &mut Plan, local: &str, axes: &[(String, i64)], ti
 
 /// Schedules what the accumulating stage reads and was not inlined: inside the block loop, or on its own.
 pub(super) fn place_prologue(plan: &mut Plan, local: &str, outer: &str, block: Option<&str>) {
+    place_prologue_in(plan, local, outer, block, 4 * plan.lanes(local));
+}
+
+/// The same with vectors of so many lanes.
+pub(super) fn place_prologue_in(plan: &mut Plan, local: &str, outer: &str, block: Option<&str>, width: i64) {
     for producer in plan.producers(local) {
         if plan.is_scheduled(&producer) || plan.compute(&producer).reduction.is_some() {
             continue;
@@ -317,9 +322,8 @@ pub(super) fn place_prologue(plan: &mut Plan, local: &str, outer: &str, block: O
             Some(at) if plan.compute_at(&producer, outer, at) => {
                 plan.mark(&producer);
                 let axes = plan.axes(&producer);
-                let lanes = plan.lanes(&producer);
                 if let Some((last, extent)) = axes.last() {
-                    let parts = plan.split(&producer, last, *extent, &[lanes * 4]);
+                    let parts = plan.split(&producer, last, *extent, &[width]);
                     if let Some(v) = parts.last() {
                         plan.vectorize(&producer, v);
                     }

@@ -1,13 +1,22 @@
 //! Reductions of a window along other axes than the last (depthwise convolution, pooling, sums over leading axes):
 //! vectors along the last axis, a few neighbours of the axis before it in registers, the window unrolled when small.
+//!
+//! An input that is padded first is copied block by block, so that the copy is read from the first cache level; the
+//! windows of neighbouring blocks overlap, so blocks are as large as fits there:
+//!
+//! ```text
+//! parallel block of rows, columns and lanes { copy of what it reads; for row { for tile { tile } } }
+//! ```
 
-use super::contraction::{place_prologue, tile_root};
+use super::contraction::{place_prologue_in, tile_root};
 use super::plan::Plan;
 
-/// Accumulators held in registers, in vectors.
-const ACCUMULATORS: i64 = 12;
+/// Accumulators held in registers, in vectors: as many as seven pixels of two vectors need, and fewer with few registers.
+const ACCUMULATORS: i64 = 14;
 /// At most this many multiply-adds are unrolled.
-const MAX_BODY: i64 = 112;
+const MAX_BODY: i64 = 128;
+/// What a block costs beside its copy, in copied vectors.
+const BLOCK_COST: i64 = 24;
 
 /// Schedules a window reduction and its epilogue.
 pub(super) fn schedule(plan: &mut Plan, stage: &str) {
@@ -17,50 +26,109 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let Some(((vec_name, vec_extent), rest)) = axes.split_last() else { return };
     let vectors = ((vec_extent + lanes - 1) / lanes).min(2);
     let row = rest.last().filter(|(_, e)| *e > 1).cloned();
-    let tile = row.as_ref().map_or(1, |(_, e)| best_row_tile(*e, ACCUMULATORS / vectors));
+    let accumulators = ACCUMULATORS.min(plan.machine.registers - 4);
+    let tile = row.as_ref().map_or(1, |(_, e)| best_row_tile(*e, accumulators / vectors));
+    let block = block(plan, &local, rest, tile, vectors);
 
     let vec_parts = plan.split(&outer, vec_name, *vec_extent, &[vectors * lanes]);
-    let row_parts = match &row {
-        Some((name, extent)) => plan.split(&outer, name, *extent, &[tile]),
-        None => Vec::new(),
-    };
-    let mut outside: Vec<String> = rest.iter().map(|(n, _)| n.clone()).collect();
-    let mut inside = Vec::new();
-    if let Some((name, _)) = &row {
-        outside.retain(|n| n != name);
-        match row_parts.as_slice() {
-            [one] => inside.push(one.clone()),
-            parts => {
-                outside.push(parts[0].clone());
-                inside.push(parts[1].clone());
+    let (mut outside, mut middle, mut inside) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, (name, extent)) in rest.iter().enumerate() {
+        let is_row = row.is_some() && at + 1 == rest.len();
+        let is_upper = at + 2 == rest.len();
+        let parts = match &block {
+            Some(b) if is_row && b.columns > 1 => plan.split(&outer, name, *extent, &[b.columns, tile]),
+            Some(b) if is_upper && b.rows > 1 => plan.split(&outer, name, *extent, &[b.rows]),
+            _ if is_row => plan.split(&outer, name, *extent, &[tile]),
+            _ => vec![name.clone()],
+        };
+        match parts.as_slice() {
+            [one] if is_row => inside.push(one.clone()),
+            [one] if is_upper && block.as_ref().is_some_and(|b| b.rows > 1) => middle.push(one.clone()),
+            [one] => outside.push(one.clone()),
+            [o, i] if is_row => {
+                outside.push(o.clone());
+                inside.push(i.clone());
             }
+            [o, i] => {
+                outside.push(o.clone());
+                middle.push(i.clone());
+            }
+            [o, m, i] => {
+                outside.push(o.clone());
+                middle.push(m.clone());
+                inside.push(i.clone());
+            }
+            _ => {}
         }
     }
-    let parallel_loops = outside.len();
+    // Without blocks, threads share rows, and the lanes of a row stay together.
+    let mut together = outside.clone();
+    if block.is_none() && row.is_some() && inside.len() < rest.len() && outside.len() == rest.len() {
+        together.pop();
+    }
     match vec_parts.as_slice() {
         [one] => inside.push(one.clone()),
-        parts => {
-            outside.push(parts[0].clone());
-            inside.push(parts[1].clone());
+        [o, i] => {
+            outside.push(o.clone());
+            if block.is_some() {
+                together.push(o.clone());
+            }
+            inside.push(i.clone());
         }
+        _ => {}
     }
-    let order: Vec<String> = outside.iter().chain(&inside).cloned().collect();
+    let order: Vec<String> = outside.iter().chain(&middle).chain(&inside).cloned().collect();
     plan.reorder(&outer, &order);
-    // Rows of the result run in parallel; the tile's own loop stays inside so that a padded row can be shared by it.
-    let rows = outside[..parallel_loops.saturating_sub(usize::from(row_parts.len() == 2))].to_vec();
-    let parallel = plan.fuse(&outer, &rows);
-    if let Some(at) = outside.last() {
+    let parallel = plan.fuse(&outer, &together);
+    if let Some(at) = middle.last().or(outside.last()) {
         let at = match &parallel {
-            Some(p) if rows.contains(at) => p.clone(),
+            Some(p) if together.contains(at) => p.clone(),
             _ => at.clone(),
         };
         plan.compute_at(&local, &outer, &at);
     }
     finish_tile(plan, &local, &outer, &inside, tile * vectors);
-    place_prologue(plan, &local, &outer, parallel.as_deref());
+    let width = if block.is_some() { vectors * lanes } else { 4 * lanes };
+    place_prologue_in(plan, &local, &outer, parallel.as_deref(), width);
     if let Some(p) = parallel {
         plan.parallel(&outer, &p);
     }
+}
+
+/// How many rows, and how many register tiles of each, are computed from one copy of the input.
+struct Block {
+    rows: i64,
+    columns: i64,
+}
+
+/// The blocks that copy least of a padded input and fit a quarter of the first cache level; `None` where nothing is copied.
+fn block(plan: &Plan, local: &str, rest: &[(String, i64)], tile: i64, vectors: i64) -> Option<Block> {
+    let [.., (_, upper), (_, row)] = rest else { return None };
+    let copied = plan.producers(local).into_iter().find(|p| {
+        !plan.is_scheduled(p) && plan.compute(p).reduction.is_none() && plan.axes(p).len() == rest.len() + 1
+    })?;
+    let inputs = plan.axes(&copied);
+    let (in_upper, in_row) = (inputs[rest.len() - 2].1, inputs[rest.len() - 1].1);
+    // Rows and columns of the input that the first window reads, and that each further one adds.
+    let windows: Vec<i64> = plan.reduce_axes(local).iter().map(|(_, e)| *e).collect();
+    let [.., high, wide] = windows.as_slice() else { return None };
+    let step = |input: i64, window: i64, output: i64| ((input - window) / (output - 1).max(1)).max(1);
+    let (down, along) = (step(in_upper, *high, *upper), step(in_row, *wide, *row));
+    let mut best: Option<(i64, Block)> = None;
+    for rows in 1..=*upper {
+        for columns in 1..=(row + tile - 1) / tile {
+            let reads = ((rows - 1) * down + high) * ((columns * tile - 1) * along + wide);
+            if reads * vectors * plan.machine.vector_bytes > plan.machine.l1 / 4 && rows * columns > 1 {
+                break;
+            }
+            let blocks = ((upper + rows - 1) / rows) * ((row + columns * tile - 1) / (columns * tile));
+            let cost = blocks * (reads * vectors + BLOCK_COST);
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, Block { rows, columns }));
+            }
+        }
+    }
+    best.map(|(_, block)| block)
 }
 
 /// A tile of the row axis that leaves a small tail.
@@ -100,4 +168,34 @@ fn finish_tile(plan: &mut Plan, local: &str, outer: &str, inside: &[String], acc
     }
     plan.mark(local);
     plan.mark(outer);
+}
+
+#[cfg(test)]
+mod tests {
+    use talweg_ops::Spec;
+    use talweg_target::Target;
+
+    use crate::analytic::default_trace;
+
+    fn default_of(spec: &str) -> String {
+        let dag = Spec::parse(spec).expect("a spec").build().expect("legal");
+        let mut target = Target::named("avx512").expect("known");
+        target.l1d = 48 << 10;
+        default_trace(&dag, &target).to_string()
+    }
+
+    #[test]
+    fn padded_inputs_are_copied_in_blocks_of_the_first_cache_level() {
+        let small = default_of("depthwise:h=7,w=7,c=960,k=3,p=1");
+        assert!(small.contains("fuse conv n ow.0 c.0") || small.contains("fuse conv n c.0"), "{small}");
+        let large = default_of("depthwise:h=112,w=112,c=96,k=3,s=2,p=1");
+        assert!(large.contains("compute_at X.pad conv n_oh.0_ow.0_c.0"), "{large}");
+        assert!(large.contains("split conv ow [7]"), "{large}");
+    }
+
+    #[test]
+    fn inputs_that_are_read_as_they_are_need_no_blocks() {
+        let pool = default_of("maxpool:h=56,w=56,c=64,k=2,s=2");
+        assert!(!pool.contains("split pool oh") && pool.contains("n_oh"), "{pool}");
+    }
 }
