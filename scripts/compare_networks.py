@@ -4,6 +4,7 @@
     scripts/compare_networks.py --models DIR                      # every .onnx file in DIR, untuned, 2 threads
     scripts/compare_networks.py --models DIR --only resnet50 dcgan --threads 1 2 --rounds 5
     scripts/compare_networks.py --models DIR --tune 5m            # tune each network first
+    scripts/compare_networks.py --models DIR --tune 1m 2m 5m      # and say how fast it is after each of these times
     scripts/compare_networks.py --models DIR --tune 5m --tvm-tune 5m   # TVM by its tuner MetaSchedule as well
 
 Everybody is set up first; then each round gives talweg and every peer a turn of a fraction of a second, so that
@@ -11,10 +12,14 @@ what disturbs the machine disturbs them all. A turn's figure is the median of it
 ratio is the median over the rounds of the peer's time over talweg's in the same round. TVM has hardly any schedules
 for CPUs without its tuner; a peer that takes seconds for a run is named, but gets no turns. The peers are installed into
 .venv-peers on first use.
+
+With --tune the untuned network, and the artefact of each time named, have turns as well, and the first that is faster
+than every peer says when the best peer is beaten.
 """
 
 import argparse
 import contextlib
+import filecmp
 import json
 import math
 import statistics
@@ -89,18 +94,8 @@ def compare_with(path, threads, options, folder, stack):
     shape = [d.dim_value for d in given.type.tensor_type.shape.dim]
     x = np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
     del model
-    database, artefact = folder / f"{path.stem}-{threads}.db", folder / f"{path.stem}-{threads}.talweg"
-    tuned = None
-    if options.tune:
-        start = time.perf_counter()
-        tool.output(
-            options.talweg, "tune", path, "--budget", options.tune, "--threads", threads, "--db", database, "--strategy",
-            options.strategy, "-o", artefact,
-        )
-        tuned = time.perf_counter() - start
-    # The lock holds what tuning settled on in place; compiling by it gives the same bits again.
-    by = ["--lock", f"{artefact}.lock"] if options.tune else ["--db", database]
-    report = json.loads(tool.output(options.talweg, "compile", path, "-o", artefact, "--threads", threads, *by, "--json"))
+    versions = make_versions(path, threads, options, folder)
+    _, artefact, _, report = versions[-1]
     np.save(folder / "x.npy", x)
     given_by = f"{given.name}={folder / 'x.npy'}"
     tool.output(options.talweg, "run", artefact, "--threads", threads, "--input", given_by, "--output", folder / "y.npy")
@@ -118,20 +113,65 @@ def compare_with(path, threads, options, folder, stack):
             timers[name] = timer
         else:
             failures[name] = f"its output differs by {errors[name]:.1e}"
-    with turns.Talweg([options.talweg, "bench", artefact, "--threads", threads], TURN_SECONDS) as own:
-        rounds = turns.rounds({"talweg": own.turn} | timers, options.rounds, PAUSE_SECONDS)
+    # Each version once, however often tuning left the same: weights of large networks would crowd each other out.
+    own, alike = {}, {}
+    for name, file, _, _ in reversed(versions):
+        same = next((known for known, other in alike.items() if filecmp.cmp(file, other, shallow=False)), None)
+        if same:
+            own[name] = same
+            continue
+        own[name], alike[name] = name, file
+        command = [options.talweg, "bench", file, "--threads", threads]
+        timers[name] = stack.enter_context(turns.Talweg(command, TURN_SECONDS)).turn
+    rounds = turns.rounds(timers, options.rounds, PAUSE_SECONDS)
     times = {
         name: {"median_ms": statistics.median(us) / 1e3, "min_ms": min(us) / 1e3, "max_ms": max(us) / 1e3}
         for name, us in rounds.items()
     }
-    for name in timers:
+    peers = [name for name in errors if name in rounds]
+    for name in peers:
         times[name]["over_talweg"] = turns.over(rounds[name], rounds["talweg"])
-    best = min(timers, key=lambda name: times[name]["over_talweg"], default=None)
+    best = min(peers, key=lambda name: times[name]["over_talweg"], default=None)
     result = {"network": path.stem, "threads": threads, "times": times, "failures": failures, "errors": errors}
-    result |= {"best_peer": best, "compile": report, "tune_seconds": tuned, "tvm_tune_seconds": options.tvm_tune}
+    result |= {"best_peer": best, "compile": report, "tvm_tune_seconds": options.tvm_tune}
     if best:
         result["ratio"] = times[best]["over_talweg"]
+        lead = {
+            name: min(turns.over(rounds[peer], rounds[own[name]]) for peer in peers)
+            for name, *_ in versions
+        }
+        result["versions"] = [{"seconds": seconds, "ratio": lead[name]} for name, _, seconds, _ in versions]
+        result["beaten_after"] = next((s for name, _, s, _ in versions if lead[name] > 1), None)
     return result
+
+
+def make_versions(path, threads, options, folder):
+    """The network untuned, and as tuning left it after each of the times wanted: name, artefact, seconds it took, report."""
+
+    def compiled(name, by, spent):
+        artefact = folder / f"{path.stem}-{threads}-{spent:.0f}.talweg"
+        start = time.perf_counter()
+        text = tool.output(
+            options.talweg, "compile", path, "-o", artefact, "--threads", threads, *by, "--json"
+        )
+        return name, artefact, spent or time.perf_counter() - start, json.loads(text)
+
+    database = folder / f"{path.stem}-{threads}.db"
+    times = options.tune or []
+    out = [compiled("untuned" if times else "talweg", ["--db", database], 0.0)]
+    spent = 0.0
+    for mark in times:
+        start, tuned = time.perf_counter(), folder / "tuned.talweg"
+        tool.output(
+            options.talweg, "tune", path, "--budget", f"{mark - spent:.0f}s", "--threads", threads, "--db", database,
+            "--strategy", options.strategy, "-o", tuned,
+        )
+        took, spent = time.perf_counter() - start, mark
+        name = "talweg" if mark == times[-1] else f"after {mark:.0f} s"
+        # The lock holds what tuning settled on in place; compiling by it gives the same bits again.
+        out.append(compiled(name, ["--lock", f"{tuned}.lock"], mark))
+        out[-1][3]["tune_seconds"] = took
+    return out
 
 
 def print_table(result):
@@ -143,7 +183,13 @@ def print_table(result):
     for name, reason in result["failures"].items():
         print(f"  {name:20} failed: {reason.splitlines()[0][:200]}")
     if "ratio" in result:
-        print(f"  best peer ({result['best_peer']}) / talweg = {result['ratio']:.3f}", flush=True)
+        print(f"  best peer ({result['best_peer']}) / talweg = {result['ratio']:.3f}")
+        if len(result["versions"]) > 1:
+            parts = [f"{v['ratio']:.3f} after {v['seconds']:.0f} s" for v in result["versions"]]
+            after = result["beaten_after"]
+            beaten = "never beaten" if after is None else f"beaten after {after:.1f} s"
+            print(f"  over time: {', '.join(parts)}; best peer {beaten}")
+        sys.stdout.flush()
 
 
 def main():
@@ -153,7 +199,9 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[2])
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--peers", nargs="+", default=PEERS, choices=PEERS)
-    parser.add_argument("--tune", help="tune each network for this long first, for example 5m")
+    parser.add_argument(
+        "--tune", type=tool.duration, nargs="+", metavar="TIME", help="tune each network for this long first, for example 5m"
+    )
     parser.add_argument(
         "--tvm-tune", type=tool.duration, default=0, metavar="TIME", help="let TVM tune each network for this long"
     )
@@ -173,6 +221,10 @@ def main():
             if ratios:
                 mean = math.exp(statistics.fmean(map(math.log, ratios)))
                 print(f"\n{threads} threads, best peer / talweg: geometric mean {mean:.3f}, lowest {min(ratios):.3f}")
+            beaten = [r["beaten_after"] for r in results if r["threads"] == threads and r.get("beaten_after")]
+            if options.tune and 2 * len(beaten) > len(paths):
+                median = sorted(beaten + [math.inf] * (len(paths) - len(beaten)))[len(paths) // 2]
+                print(f"{threads} threads, time until the best peer is beaten: {median:.1f} s on the median network")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 
