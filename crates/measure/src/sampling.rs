@@ -108,9 +108,9 @@ pub struct Gate {
 }
 
 /// The usual [`Gate::sensitivity`]. Over minutes in which neighbours came and went, the times of convolutions, a product and a
-/// softmax grew by the probe to the power 0.64 to 0.83, on one thread and on two. A little less corrects hardly any sample
-/// too far: medians over 30 ms then lay, in 19 of 20 cases, between 0.95 and 1.25 of the time in calm moments, uncorrected
-/// between 1.0 and 1.95.
+/// softmax grew by the probe to the power 0.64 to 0.83, on one thread and on two. A little less corrects few samples too far:
+/// of the medians over 30 ms, nine in ten then lay between 0.90 and 1.31 of the time in calm moments, uncorrected between 1.0
+/// and 1.95.
 pub const SENSITIVITY: f64 = 0.6;
 
 impl Default for Gate {
