@@ -59,12 +59,7 @@ fn program() -> Program {
     };
     graph.outputs = vec![y, v, z, c];
     let text = dag.to_string();
-    Program {
-        graph,
-        tasks: vec![Task { dag, text, uses: 2 }],
-        steps: vec![first, second, view, plain],
-        forks: vec![],
-    }
+    Program::new(graph, vec![Task { dag, text, uses: 2 }], vec![first, second, view, plain], vec![])
 }
 
 fn artefact_bytes(program: &Program) -> Vec<u8> {

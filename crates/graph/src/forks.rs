@@ -1,9 +1,10 @@
 //! Steps that several algorithms can do, and choosing among them.
 //!
-//! Cutting a graph emits a task for each algorithm that applies to a node; the program starts with the first of them.
+//! Cutting a graph emits a task for each algorithm that applies to a node, and one for a depthwise convolution together
+//! with the pointwise one that reads it; the program starts with the direct way of each.
 //! [`Program::choose`] takes others, by whatever their caller knows about times and errors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use talweg_ops::winograd;
 use talweg_tensor::{ElementType, Tensor};
 
 use crate::graph::{Graph, ValueId};
-use crate::program::{Program, Task, Work};
+use crate::program::{Program, Step, Task, Work};
 
 /// How the operator at the heart of a task is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,13 +24,15 @@ pub enum Algorithm {
         /// Outputs along one axis.
         tile: i64,
     },
+    /// A pointwise convolution in one kernel with the depthwise one before it.
+    Separable,
 }
 
 impl Algorithm {
     /// The error that is to be expected beyond rounding, relative to the scale of the result.
     pub fn expected_error(self) -> f64 {
         match self {
-            Algorithm::Direct => 0.0,
+            Algorithm::Direct | Algorithm::Separable => 0.0,
             Algorithm::Winograd { tile } => winograd::expected_error(tile),
         }
     }
@@ -40,6 +43,7 @@ impl fmt::Display for Algorithm {
         match self {
             Algorithm::Direct => write!(f, "direct"),
             Algorithm::Winograd { tile } => write!(f, "winograd {tile}x{tile}"),
+            Algorithm::Separable => write!(f, "separable"),
         }
     }
 }
@@ -65,11 +69,29 @@ pub struct Way {
     pub(crate) derived: Option<Derived>,
 }
 
+/// A step that some way of a later one does as well.
+#[derive(Clone, Debug)]
+pub struct Before {
+    /// The position of the step, as the graph was cut.
+    pub step: usize,
+    /// Its task.
+    pub task: Task,
+}
+
+/// The tasks and steps of a program as its graph was cut, every step by its direct way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Direct {
+    pub tasks: Vec<Task>,
+    pub steps: Vec<Step>,
+}
+
 /// A step that several algorithms can do.
 #[derive(Clone, Debug)]
 pub struct Fork {
-    /// The position of the step.
+    /// The position of the step, as the graph was cut.
     pub step: usize,
+    /// The step that all ways but the direct one do as well.
+    pub before: Option<Before>,
     /// The algorithms; the first is the direct one.
     pub ways: Vec<Way>,
     /// Which of them the step uses.
@@ -87,29 +109,46 @@ impl Program {
     /// Lets every step that several algorithms can do use the one whose position `pick` gives, and computes the weights
     /// it reads.
     pub fn choose(&mut self, pick: &dyn Fn(&Fork) -> usize) {
-        for at in 0..self.forks.len() {
-            let fork = &mut self.forks[at];
+        let Direct { mut tasks, mut steps } = self.direct.clone();
+        let mut done = BTreeSet::new();
+        for fork in &mut self.forks {
             fork.taken = pick(fork).min(fork.ways.len() - 1);
             let way = fork.chosen().clone();
-            let step = fork.step;
             if let Some(derived) = way.derived {
                 derive(&mut self.graph, derived);
             }
-            self.tasks.push(way.task);
-            self.steps[step].work = Work::Kernel(self.tasks.len() - 1);
-            self.steps[step].inputs = way.inputs;
+            if let Some(before) = fork.before.as_ref().filter(|_| fork.taken > 0) {
+                let nodes = steps[before.step].nodes.clone();
+                steps[fork.step].nodes.splice(0..0, nodes);
+                done.insert(before.step);
+            }
+            tasks.push(way.task);
+            steps[fork.step].work = Work::Kernel(tasks.len() - 1);
+            steps[fork.step].inputs = way.inputs;
         }
+        let left = steps.into_iter().enumerate().filter(|(at, _)| !done.contains(at));
+        self.steps = left.map(|(_, step)| step).collect();
+        self.tasks = tasks;
         self.renumber();
+    }
+
+    /// The model's nodes that a step with several algorithms stands for.
+    pub fn nodes_of(&self, fork: &Fork) -> &[String] {
+        self.direct.steps.get(fork.step).map_or(&[], |step| &step.nodes)
     }
 
     /// Tasks of algorithms that are not chosen, each once, with how many steps could use it.
     pub fn alternatives(&self) -> Vec<Task> {
         let mut found: BTreeMap<&str, Task> = BTreeMap::new();
-        for way in self.forks.iter().flat_map(|fork| &fork.ways) {
-            if self.tasks.iter().any(|task| task.text == way.task.text) {
-                continue;
+        for fork in &self.forks {
+            let before = fork.before.iter().map(|before| &before.task);
+            for own in fork.ways.iter().map(|way| &way.task).chain(before) {
+                if self.tasks.iter().any(|task| task.text == own.text) {
+                    continue;
+                }
+                let uses = |task: &Task| Task { uses: 0, ..task.clone() };
+                found.entry(&own.text).or_insert_with(|| uses(own)).uses += 1;
             }
-            found.entry(&way.task.text).or_insert_with(|| way.task.clone()).uses += 1;
         }
         found.into_values().collect()
     }

@@ -28,7 +28,7 @@ pub mod rewrite;
 mod rules;
 pub mod testing;
 
-pub use forks::{Algorithm, Fork, Way};
+pub use forks::{Algorithm, Before, Fork, Way};
 pub use graph::{Graph, GraphError, Node, NodeId, Value, ValueId};
 pub use partition::{PartitionError, PartitionOptions, partition};
 pub use program::{Program, Step, Task, Work};

@@ -6,10 +6,10 @@ use talweg_ir::{Dag, verify_dag};
 use talweg_tensor::Op;
 
 use crate::emit::Network;
-use crate::emit::conv::{kernel_weights, winograd_weights};
+use crate::emit::conv::{is_depthwise_node, is_pointwise_node, kernel_weights, winograd_weights};
 use crate::emit::task::{Group, emit};
-use crate::forks::{Algorithm, Derived, Fork, Way};
-use crate::fuse::{self, Groups};
+use crate::forks::{Algorithm, Before, Derived, Fork, Way};
+use crate::fuse::{self, Groups, Kind};
 use crate::graph::{Graph, GraphError, NodeId, ValueId};
 use crate::program::{Program, Step, Task, Work};
 
@@ -63,7 +63,7 @@ pub fn partition(mut graph: Graph, options: &PartitionOptions) -> Result<Program
             seen_through: &groups.seen_through,
         };
         match assemble(&network, &groups) {
-            Ok((tasks, steps, forks)) => return Ok(Program { graph, tasks, steps, forks }),
+            Ok((tasks, steps, forks)) => return Ok(Program::new(graph, tasks, steps, forks)),
             Err(group) => {
                 let nodes = group.nodes();
                 let seen = seen_by(&network, &group);
@@ -132,6 +132,7 @@ fn assemble(network: &Network<'_>, groups: &Groups) -> Result<Assembled, Group> 
     let mut tasks: Vec<Task> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     let mut steps: Vec<(NodeId, Step, Vec<Way>)> = Vec::new();
+    let pairs = separable_pairs(graph, groups);
     for group in &groups.groups {
         let members = group.nodes();
         let last = members.last().copied().unwrap_or(NodeId(0));
@@ -158,6 +159,9 @@ fn assemble(network: &Network<'_>, groups: &Groups) -> Result<Assembled, Group> 
         let derived = group.anchor.and_then(|id| network.derived.get(&id)).map_or(&[][..], Vec::as_slice);
         let others = derived.iter().filter_map(|d| way(network, group, d.algorithm, Some(*d)));
         let mut ways: Vec<Way> = others.collect();
+        if let Some(before) = pairs.get(&group.output) {
+            ways.extend(way(network, &joined(before, group), Algorithm::Separable, None));
+        }
         if !ways.is_empty() {
             ways.insert(0, direct);
         }
@@ -174,11 +178,48 @@ fn assemble(network: &Network<'_>, groups: &Groups) -> Result<Assembled, Group> 
     let (mut ordered, mut forks) = (Vec::new(), Vec::new());
     for (at, (_, step, ways)) in steps.into_iter().enumerate() {
         if !ways.is_empty() {
-            forks.push(Fork { step: at, ways, taken: 0 });
+            forks.push(Fork { step: at, before: None, ways, taken: 0 });
         }
         ordered.push(step);
     }
+    for fork in &mut forks {
+        let Some(before) = ordered[fork.step].outputs.first().and_then(|output| pairs.get(output)) else {
+            continue;
+        };
+        let writes = |step: &Step| step.outputs.contains(&before.output);
+        let step = ordered.iter().position(writes).unwrap_or(fork.step);
+        if let Work::Kernel(task) = ordered[step].work {
+            fork.before = Some(Before { step, task: tasks[task].clone() });
+        }
+    }
     Ok((tasks, ordered, forks))
+}
+
+/// Depthwise convolutions whose results only a pointwise one reads, by what the task of that one writes.
+fn separable_pairs<'a>(graph: &Graph, groups: &'a Groups) -> BTreeMap<ValueId, &'a Group> {
+    let written: BTreeMap<ValueId, &Group> = groups.groups.iter().map(|g| (g.output, g)).collect();
+    let readers = graph.consumers();
+    let mut out = BTreeMap::new();
+    for group in &groups.groups {
+        let Some(anchor) = group.anchor else { continue };
+        let node = &graph.nodes[anchor.index()];
+        let Some(read) = node.inputs.first().copied().flatten() else { continue };
+        let Some(before) = written.get(&read).filter(|_| is_pointwise_node(graph, node)) else { continue };
+        let first = before.anchor.map(|id| &graph.nodes[id.index()]);
+        let is_deep = first.is_some_and(|n| is_depthwise_node(graph, n));
+        let maps = before.chain.iter().all(|id| fuse::kind(graph, &graph.nodes[id.index()]) == Kind::Map);
+        let alone = readers[read.index()] == [anchor] && !graph.outputs.contains(&read);
+        if is_deep && maps && alone {
+            out.insert(group.output, *before);
+        }
+    }
+    out
+}
+
+/// Two tasks as one.
+fn joined(before: &Group, group: &Group) -> Group {
+    let inside = before.inside.union(&group.inside).copied().collect();
+    Group { before: Some(Box::new(before.clone())), inside, ..group.clone() }
 }
 
 /// A task emitted for an algorithm; `None` when it cannot be.

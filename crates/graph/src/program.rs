@@ -3,7 +3,7 @@
 use talweg_ir::Dag;
 use talweg_tensor::Op;
 
-use crate::forks::Fork;
+use crate::forks::{Direct, Fork};
 use crate::graph::{Graph, ValueId};
 
 /// A network ready to be compiled: the rewritten graph, its distinct tasks, and the steps in order.
@@ -17,6 +17,15 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// Steps that several algorithms can do; see [`Program::choose`].
     pub forks: Vec<Fork>,
+    pub(crate) direct: Direct,
+}
+
+impl Program {
+    /// A program whose steps all go the direct way of their forks.
+    pub fn new(graph: Graph, tasks: Vec<Task>, steps: Vec<Step>, forks: Vec<Fork>) -> Program {
+        let direct = Direct { tasks: tasks.clone(), steps: steps.clone() };
+        Program { graph, tasks, steps, forks, direct }
+    }
 }
 
 /// A fused subgraph to optimise, shared by every step that computes the same thing on other values.

@@ -91,7 +91,7 @@ fn fits(spec: &Spec, max_elements: i64) -> bool {
 
 type Family = fn(&mut Random, i64) -> String;
 
-const FAMILIES: [Family; 14] = [
+const FAMILIES: [Family; 15] = [
     matmul,
     bmm,
     |r, cap| conv(r, cap, 1),
@@ -109,6 +109,7 @@ const FAMILIES: [Family; 14] = [
     rows,
     reduction,
     elementwise,
+    separable,
 ];
 
 fn matmul(r: &mut Random, cap: i64) -> String {
@@ -185,6 +186,13 @@ fn depthwise(r: &mut Random, cap: i64) -> String {
     let c = r.extent(cap);
     let (image, windows, tail) = (image(r, cap, 2), windows(r, 2, 3, false), epilogue(r));
     format!("depthwise:{image},c={c}{windows}{tail}")
+}
+
+fn separable(r: &mut Random, cap: i64) -> String {
+    let (c, f) = (r.extent(cap.min(37)), r.extent(cap.min(37)));
+    let (image, windows, tail) = (image(r, cap, 2), windows(r, 2, 3, false), epilogue(r));
+    let middle = r.pick(&["", "bias+relu6", "relu"]);
+    format!("separable:{image},c={c},f={f}{windows},middle={middle}{tail}")
 }
 
 fn transpose(r: &mut Random, cap: i64, rank: usize) -> String {

@@ -38,6 +38,7 @@ fn samples_reach_every_family_and_feature() {
         "conv2d",
         "conv3d",
         "depthwise",
+        "separable",
         "conv1d_transpose",
         "conv2d_transpose",
         "conv3d_transpose",

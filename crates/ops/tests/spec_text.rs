@@ -34,6 +34,7 @@ fn the_usual_specs_build_and_have_the_expected_shapes() {
         ("conv2d:h=9,w=11,c=8,f=12,kh=3,kw=1,pt=0,pb=2,pl=1,pr=0", vec![1, 9, 12, 12]),
         ("conv1d:w=128,c=4,f=8,k=3,dil=2", vec![1, 124, 8]),
         ("depthwise:n=1,h=112,w=112,c=32,k=3,s=1,p=1", vec![1, 112, 112, 32]),
+        ("separable:n=1,h=56,w=56,c=144,f=24,k=3,s=2,p=1,middle=bias+relu6", vec![1, 28, 28, 24]),
         ("conv3d:n=1,d=8,h=28,w=28,c=64,f=64,k=3,s=1,p=1", vec![1, 8, 28, 28, 64]),
         ("conv2d_transpose:n=1,h=4,w=4,c=512,f=256,k=4,s=2,p=1", vec![1, 8, 8, 256]),
         ("conv2d_transpose:h=5,w=5,c=4,f=4,k=3,s=2,p=1,op=1", vec![1, 10, 10, 4]),
@@ -92,6 +93,7 @@ fn work_and_traffic_are_counted_by_definition() {
     close(parse("matmul:m=3,n=5,k=7,dtype=i8").bytes(), 21.0 + 35.0 + 4.0 * 15.0);
     close(parse("conv2d:h=6,w=6,c=8,f=4,k=3,g=2,p=1").flops(), 2.0 * 36.0 * 4.0 * 9.0 * 4.0);
     close(parse("depthwise:h=6,w=6,c=8,k=3,p=1").flops(), 2.0 * 36.0 * 8.0 * 9.0);
+    close(parse("separable:h=6,w=6,c=8,f=4,k=3,p=1").flops(), 2.0 * 36.0 * 8.0 * (9.0 + 4.0));
     close(parse("conv2d_transpose:h=4,w=4,c=8,f=4,k=3,s=2,p=1").flops(), 2.0 * 16.0 * 9.0 * 8.0 * 4.0);
     close(parse("elementwise:n=10,chain=add+mul+relu").flops(), 30.0);
     close(parse("elementwise:n=10,chain=add+mul+relu").bytes(), 4.0 * 40.0);

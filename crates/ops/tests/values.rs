@@ -123,6 +123,26 @@ fn depthwise_keeps_channels_apart() {
     });
 }
 
+#[test]
+fn separable_multiplies_what_depthwise_gives() {
+    let run = Run::of("separable:n=2,h=8,w=7,c=5,f=3,k=3,s=2,p=1,middle=bias+relu,dtype=i32");
+    let (x, w, b, p) = (grid(&run, "X"), grid(&run, "W"), grid(&run, "bias"), grid(&run, "P"));
+    exact(&run, |i| {
+        let mut sum = 0.0;
+        for c in 0..5 {
+            let mut deep = b.at(&[c]);
+            for kh in 0..3 {
+                for kw in 0..3 {
+                    let read = [i[0], i[1] * 2 + kh - 1, i[2] * 2 + kw - 1, c];
+                    deep += x.or_zero(&read) * w.at(&[kh, kw, c]);
+                }
+            }
+            sum += deep.max(0.0) * p.at(&[0, 0, c, i[3]]);
+        }
+        sum
+    });
+}
+
 /// Scatters every input over the outputs it reaches: the definition of a transposed convolution.
 fn scatter(
     x: &Grid,

@@ -1,7 +1,8 @@
-//! Which algorithm each convolution of a network uses: by measured times where tuning has some, by an estimate where it
-//! has none, and never one whose expected error is above what the user accepts.
+//! Which algorithm each convolution of a network uses, and whether it is one kernel with the one before: by measured times
+//! where tuning has some, by an estimate where it has none, and never an algorithm whose expected error is above what the
+//! user accepts.
 
-use talweg_graph::{Algorithm, Fork, Way};
+use talweg_graph::{Algorithm, Fork, Task, Way};
 use talweg_ir::{Dag, Source, Tensor};
 use talweg_target::Target;
 
@@ -11,6 +12,8 @@ pub const DEFAULT_MAX_ERROR: f64 = 1e-4;
 
 /// Share of the peak that contractions of the direct algorithm reach by the default schedule.
 const DIRECT_EFFICIENCY: f64 = 0.7;
+/// Share of the peak that a depthwise and a pointwise convolution in one kernel reach.
+const JOINED_EFFICIENCY: f64 = 0.62;
 /// Share of the peak that the products of transformed tiles reach.
 const PRODUCT_EFFICIENCY: f64 = 0.65;
 /// Bytes that a core moves per cycle where the data of a stage does not stay in its second cache level.
@@ -21,19 +24,25 @@ const NEAR_BYTES: f64 = 16.0;
 const WORTHWHILE: f64 = 0.9;
 
 /// The position of the fastest way whose error is accepted. `seconds` knows the measured times of tasks; ways that were
-/// not measured are judged by their estimate, scaled by how far the direct way's measurement is from its own.
-pub fn pick(fork: &Fork, target: &Target, max_error: f64, seconds: &dyn Fn(&Way) -> Option<f64>) -> usize {
+/// not measured are judged by their estimate, scaled by how far the direct way's measurement is from its own. Two steps
+/// become one only by measurement: the gain is small, and lost where blocks of rows do not share well among the threads.
+pub fn pick(fork: &Fork, target: &Target, max_error: f64, seconds: &dyn Fn(&Task) -> Option<f64>) -> usize {
     let Some(direct) = fork.ways.first() else { return 0 };
-    let measured = seconds(direct);
-    let scale = measured.map_or(1.0, |s| s / estimate(direct, target));
-    let mut best = (0, measured.unwrap_or_else(|| estimate(direct, target)));
+    let measured = match &fork.before {
+        None => seconds(&direct.task),
+        Some(before) => seconds(&direct.task).zip(seconds(&before.task)).map(|(own, other)| own + other),
+    };
+    let estimated = estimate(fork, direct, target);
+    let scale = measured.map_or(1.0, |s| s / estimated);
+    let mut best = (0, measured.unwrap_or(estimated));
     for (at, way) in fork.ways.iter().enumerate().skip(1) {
         if way.algorithm.expected_error() > max_error {
             continue;
         }
-        let time = match (measured, seconds(way)) {
+        let time = match (measured, seconds(&way.task)) {
             (Some(_), Some(own)) => own,
-            _ => estimate(way, target) * scale / WORTHWHILE,
+            _ if way.algorithm == Algorithm::Separable => continue,
+            _ => estimate(fork, way, target) * scale / WORTHWHILE,
         };
         if time < best.1 {
             best = (at, time);
@@ -43,17 +52,24 @@ pub fn pick(fork: &Fork, target: &Target, max_error: f64, seconds: &dyn Fn(&Way)
 }
 
 /// Cycles of one core that a way takes, for comparisons among the ways of one step: multiply-adds at a share of the
-/// peak, and what passes through memory between the stages.
-pub fn estimate(way: &Way, target: &Target) -> f64 {
+/// peak, and what passes through memory between the stages, and from the step before where another way does that too.
+pub fn estimate(fork: &Fork, way: &Way, target: &Target) -> f64 {
     let dag = &way.task.dag;
-    let lanes = f64::from(target.vector_bits) / 32.0;
-    let compute = multiply_adds(dag) / (lanes * f64::from(target.fma_ports.max(1)));
-    match way.algorithm {
-        Algorithm::Direct => compute / DIRECT_EFFICIENCY + weight_bytes(dag) / FAR_BYTES,
-        Algorithm::Winograd { .. } => {
-            let between = between_bytes(dag);
-            let speed = if between < target.l2 as f64 { NEAR_BYTES } else { FAR_BYTES };
-            compute / PRODUCT_EFFICIENCY + 2.0 * between / speed + weight_bytes(dag) / FAR_BYTES
+    let peak = f64::from(target.vector_bits) / 32.0 * f64::from(target.fma_ports.max(1));
+    let compute = multiply_adds(dag) / peak;
+    let weights = weight_bytes(dag) / FAR_BYTES;
+    let passed = |bytes: f64| 2.0 * bytes / if bytes < target.l2 as f64 { NEAR_BYTES } else { FAR_BYTES };
+    match (way.algorithm, &fork.before) {
+        (Algorithm::Direct, Some(before)) => {
+            let first = &before.task.dag;
+            let written: f64 = first.tensors.iter().filter(|t| t.output).map(bytes).sum();
+            let all = compute + multiply_adds(first) / peak;
+            all / DIRECT_EFFICIENCY + passed(written) + weights + weight_bytes(first) / FAR_BYTES
+        }
+        (Algorithm::Direct, None) => compute / DIRECT_EFFICIENCY + weights,
+        (Algorithm::Separable, _) => compute / JOINED_EFFICIENCY + weights,
+        (Algorithm::Winograd { .. }, _) => {
+            compute / PRODUCT_EFFICIENCY + passed(between_bytes(dag)) + weights
         }
     }
 }

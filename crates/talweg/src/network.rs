@@ -30,7 +30,8 @@ pub enum NetworkError {
     Partition(#[from] PartitionError),
 }
 
-/// An algorithm is worth measuring when it is estimated to take less than this times the chosen one's time.
+/// An algorithm is worth measuring when it is estimated to take less than this times the chosen one's time; two steps in
+/// one kernel, when they are estimated to take less time than apart.
 const CLOSE: f64 = 1.5;
 
 /// A network ready to be compiled.
@@ -62,8 +63,7 @@ impl Network {
     /// Chooses the algorithm of every step that has several, by measured times where winners have them.
     pub fn choose(&mut self, target: &Target, winners: &Winners) {
         let max_error = self.max_error;
-        self.program
-            .choose(&|fork| algorithms::pick(fork, target, max_error, &|way| winners.seconds(&way.task)));
+        self.program.choose(&|fork| algorithms::pick(fork, target, max_error, &|task| winners.seconds(task)));
     }
 
     /// Compiles every task: by its stored winner where there is one, by the analytic default elsewhere.
@@ -96,16 +96,22 @@ impl Network {
     pub fn contenders(&self, target: &Target) -> Vec<(Task, &[String])> {
         let program = &self.program;
         let close = |way: &Way, fork: &Fork| {
+            let chosen = algorithms::estimate(fork, fork.chosen(), target);
+            let close = if fork.before.is_some() { 1.0 } else { CLOSE };
             way.algorithm.expected_error() <= self.max_error
-                && algorithms::estimate(way, target) < CLOSE * algorithms::estimate(fork.chosen(), target)
+                && algorithms::estimate(fork, way, target) < close * chosen
         };
         let mut found = program.alternatives();
         let fork_of = |task: &Task| {
-            let has = |fork: &&Fork| fork.ways.iter().any(|w| w.task.text == task.text && close(w, fork));
+            let is = |other: &Task| other.text == task.text;
+            let has = |fork: &&Fork| {
+                fork.ways.iter().any(|w| is(&w.task) && close(w, fork))
+                    || fork.before.as_ref().is_some_and(|before| is(&before.task))
+            };
             program.forks.iter().find(has)
         };
         found.retain(|task| fork_of(task).is_some());
-        let nodes = |task: &Task| fork_of(task).map_or(&[][..], |fork| &program.steps[fork.step].nodes);
+        let nodes = |task: &Task| fork_of(task).map_or(&[][..], |fork| program.nodes_of(fork));
         found.into_iter().map(|task| (task.clone(), nodes(&task))).collect()
     }
 

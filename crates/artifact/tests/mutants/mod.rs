@@ -64,8 +64,7 @@ pub fn artefact() -> Vec<u8> {
     };
     graph.outputs = vec![y, z];
     let text = dag.to_string();
-    let program =
-        Program { graph, tasks: vec![Task { dag, text, uses: 1 }], steps: vec![dense, floor], forks: vec![] };
+    let program = Program::new(graph, vec![Task { dag, text, uses: 1 }], vec![dense, floor], vec![]);
     let options = BuildOptions { target: Target::host(), jobs: 1 };
     let artefact = build(&program, &options, &|_| Choice::Default).expect("the seed builds");
     artefact.to_bytes().expect("the seed is written")

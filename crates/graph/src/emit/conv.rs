@@ -1,12 +1,12 @@
 //! Convolutions and transposed convolutions, channels last, and the layout their weights have in kernels.
 
 use talweg_expr::Expr;
-use talweg_ir::{DType, TensorId};
+use talweg_ir::{DType, Scalar, TensorId};
 use talweg_ops::{View, Window, conv as ops_conv, transpose as ops_transpose, winograd as ops_winograd};
 use talweg_tensor::op::{Conv, ConvTranspose, Layout};
 use talweg_tensor::{ElementType, Op, Tensor, TensorType};
 
-use super::task::Anchor;
+use super::task::{Anchor, Group};
 use super::{EmitError, Emitter, Site};
 use crate::constants;
 use crate::forks::Algorithm;
@@ -15,6 +15,22 @@ use crate::graph::{Graph, Node, NodeId, ValueId};
 /// Whether every channel has a filter of its own.
 fn is_depthwise(conv: &Conv, weights: &[usize]) -> bool {
     conv.groups > 1 && weights[0] == conv.groups && weights[1] == 1
+}
+
+/// Whether a node is a convolution, channels last, in which every channel has a filter of its own.
+pub(crate) fn is_depthwise_node(graph: &Graph, node: &Node) -> bool {
+    let Op::Conv(conv) = &node.op else { return false };
+    let Some(weights) = node.inputs.get(1).copied().flatten() else { return false };
+    conv.layout == Layout::ChannelsLast && is_depthwise(conv, &graph.ty(weights).shape)
+}
+
+/// Whether a node is a convolution, channels last, that multiplies what is at one place by all filters.
+pub(crate) fn is_pointwise_node(graph: &Graph, node: &Node) -> bool {
+    let Op::Conv(conv) = &node.op else { return false };
+    let Some(weights) = node.inputs.get(1).copied().flatten() else { return false };
+    let windows = conv_windows(conv, &graph.ty(weights).shape);
+    let single = |w: &Window| w.kernel == 1 && w.stride == 1 && w.before == 0 && w.after == 0;
+    conv.layout == Layout::ChannelsLast && conv.groups == 1 && windows.iter().all(single)
 }
 
 /// The window of a convolution along each spatial axis, given the weights' shape.
@@ -141,6 +157,23 @@ impl<'g> Emitter<'g> {
             ops_conv::conv(&mut self.dag, x, w, &windows, conv.groups as i64)?
         };
         Ok(self.viewed(&view))
+    }
+
+    /// A convolution and what follows it as a stage of the task that reads it.
+    pub(super) fn conv_before(&mut self, group: &Group) -> Result<(), EmitError> {
+        let unsupported = || EmitError::Unsupported("a convolution within another task".into());
+        let id = group.anchor.ok_or_else(unsupported)?;
+        let node = &self.graph().nodes[id.index()];
+        let Op::Conv(conv) = &node.op else { return Err(unsupported()) };
+        let anchor = self.conv(id, node, conv)?;
+        let anchor = self.biased(anchor, node.inputs.get(2).copied().flatten())?;
+        let Anchor { value, site } = self.epilogue(anchor, node.outputs[0], &group.chain)?;
+        let tensor = match value {
+            Scalar::Read(tensor, index) if index == site.vars() => tensor,
+            value => self.push("middle", site.axes, None, value),
+        };
+        self.stages.insert(group.output, tensor);
+        Ok(())
     }
 
     /// See [`talweg_ops::winograd`].

@@ -25,6 +25,8 @@ pub(crate) struct Group {
     pub anchor: Option<NodeId>,
     /// What comes before the anchor when it is the last product of an attention.
     pub attention: Option<Attention>,
+    /// The task whose result the anchor reads, when both are one.
+    pub before: Option<Box<Group>>,
     /// What follows the anchor, in order: each reads the one before.
     pub chain: Vec<NodeId>,
     /// Elementwise operators and movements before the anchor, or all of them.
@@ -39,7 +41,8 @@ impl Group {
     /// All nodes of the task, in order.
     pub fn nodes(&self) -> BTreeSet<NodeId> {
         let own = self.inside.iter().chain(&self.anchor).chain(&self.chain).copied();
-        own.chain(self.attention.iter().flat_map(Attention::nodes)).collect()
+        let before = self.before.iter().flat_map(|group| group.nodes());
+        own.chain(self.attention.iter().flat_map(Attention::nodes)).chain(before).collect()
     }
 }
 
@@ -90,6 +93,14 @@ pub(crate) fn emit(network: &Network<'_>, group: &Group, algorithm: Algorithm) -
             let (mut e, anchor) = match algorithm {
                 Algorithm::Direct => {
                     let mut e = named("conv", false);
+                    let anchor = e.conv(id, node, conv)?;
+                    (e, anchor)
+                }
+                Algorithm::Separable => {
+                    let mut e = named("separable", false);
+                    if let Some(before) = &group.before {
+                        e.conv_before(before)?;
+                    }
                     let anchor = e.conv(id, node, conv)?;
                     (e, anchor)
                 }
@@ -146,7 +157,7 @@ pub(crate) fn emit(network: &Network<'_>, group: &Group, algorithm: Algorithm) -
 
 impl Emitter<'_> {
     /// Adds a bias along the last dimension.
-    fn biased(&mut self, mut anchor: Anchor, bias: Option<ValueId>) -> Result<Anchor, EmitError> {
+    pub(super) fn biased(&mut self, mut anchor: Anchor, bias: Option<ValueId>) -> Result<Anchor, EmitError> {
         if let Some(bias) = bias {
             let last = anchor.site.index.last().cloned().into_iter().collect();
             let read = self.at(bias, last, &anchor.site.ranges)?;

@@ -74,6 +74,7 @@ impl Spec {
                 let macs = product(&output.shape) * taps(&windows);
                 Ok((output, Some(macs)))
             }
+            Kind::Separable => self.append_separable(dag),
             Kind::ConvTranspose(rank) => self.append_transpose(dag, rank),
             Kind::Pool(rank) => self.append_pool(dag, rank, self.word("kind") == "max"),
             Kind::MaxPool => self.append_pool(dag, 2, true),
@@ -139,6 +140,21 @@ impl Spec {
         let out = conv(dag, x, w, &windows, groups)?;
         let output = self.finish_view(dag, out)?;
         let macs = product(&output.shape) * taps(&windows) * (channels / groups) as f64;
+        Ok((output, Some(macs)))
+    }
+
+    fn append_separable(&self, dag: &mut Dag) -> Result<(View, Option<f64>), OpError> {
+        let (dtype, windows, channels) = (self.dtype(), self.windows(2), self.int("c"));
+        let x = dag.input("X", dtype, &self.image_shape(2));
+        let w = dag.constant("W", dtype, &[windows[0].kernel, windows[1].kernel, channels]);
+        let point = dag.constant("P", dtype, &[1, 1, channels, self.int("f")]);
+        let deep = depthwise(dag, x, w, &windows)?;
+        let deep = View::plain(dag, deep)?;
+        let steps = chain::declare(dag, &deep, &self.chain("middle"), dtype);
+        let middle = chain::apply(dag, &deep, &steps, dtype)?;
+        let out = conv(dag, middle.tensor, point, &[Window::new(1), Window::new(1)], 1)?;
+        let output = self.finish_view(dag, out)?;
+        let macs = product(&middle.shape) * (taps(&windows) + self.int("f") as f64);
         Ok((output, Some(macs)))
     }
 

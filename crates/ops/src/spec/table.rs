@@ -83,6 +83,7 @@ pub(crate) enum Kind {
     BatchMatmul,
     Conv(usize),
     Depthwise,
+    Separable,
     ConvTranspose(usize),
     Pool(usize),
     MaxPool,
@@ -158,6 +159,12 @@ static OPERATORS: LazyLock<Vec<OperatorInfo>> = LazyLock::new(|| {
             "convolution over [n, h, w, c] with one filter for each channel",
             "depthwise:n=1,h=112,w=112,c=32,k=3,s=1,p=1",
             Kind::Depthwise,
+        ),
+        convolution(
+            "separable",
+            "convolution over [n, h, w, c] with one filter for each channel, then a product with f filters at every place",
+            "separable:n=1,h=56,w=56,c=144,f=24,k=3,s=1,p=1,middle=bias+relu6,epilogue=bias",
+            Kind::Separable,
         ),
         convolution(
             "conv1d_transpose",
@@ -300,6 +307,7 @@ fn convolution(name: &'static str, help: &'static str, example: &'static str, ki
                         stride and dilation exceed 1), or guarded reads";
             params.push(word("form", help, &["phased", "guarded"]));
         }
+        Kind::Separable => params.push(ParamInfo { help: "operations between the two", ..chain("middle") }),
         _ => {}
     }
     params.push(chain("epilogue"));

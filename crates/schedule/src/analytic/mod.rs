@@ -8,6 +8,7 @@
 //! | reduction along the last axis (softmax, norms) | row by row, lanes combined | [`rows`] |
 //! | elementwise | inlined, vectorised | [`elementwise`] |
 //! | attention: products around a softmax | a block of queries at a time, everything about it in the caches | [`attention`] |
+//! | windows whose results a contraction reads place by place (depthwise and pointwise) | a block of rows at a time | [`separable`] |
 //! | Winograd's algorithm: a contraction between transforms | tiles in registers, a contraction between | [`winograd`] |
 
 mod attention;
@@ -16,6 +17,7 @@ mod elementwise;
 mod fold;
 mod plan;
 mod rows;
+mod separable;
 mod streaming;
 mod window;
 mod winograd;
@@ -36,6 +38,11 @@ pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
         attention::schedule(&mut plan, &chain, sizes);
     } else {
         fold::inline_stages(&mut plan);
+        if let Some(chain) = separable::find(&plan)
+            && let Some(sizes) = separable::sizes(&plan, &chain).first()
+        {
+            separable::schedule(&mut plan, &chain, *sizes);
+        }
     }
     // Readers first, so that producers can be computed inside their loops.
     for stage in plan.stages_from_outputs() {
@@ -52,7 +59,7 @@ pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
     plan.finish()
 }
 
-/// Steps that decide some stages before a search begins: transforms around a contraction, or all of an attention.
+/// Steps that decide some stages before a search begins: transforms around a contraction, or all of an attention or of a pair of convolutions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
     /// What to apply first.
@@ -70,20 +77,31 @@ impl Decided {
 }
 
 /// Where a search of a DAG begins: how the default schedule treats the transforms of Winograd's algorithm, or the stages
-/// of an attention in several sizes, the default's first. None for a DAG that is neither.
+/// of an attention or of a depthwise and a pointwise convolution in several sizes, the default's first. None for any other
+/// DAG.
 pub fn beginnings(dag: &Dag, target: &Target) -> Vec<Decided> {
     let mut plan = Plan::new(dag.clone(), target);
     if let Some(chain) = winograd::find(&plan) {
         winograd::schedule_transforms(&mut plan, &chain);
         return vec![Decided::by(plan)];
     }
-    let Some(chain) = attention::find(&plan) else { return Vec::new() };
+    if let Some(chain) = attention::find(&plan) {
+        let sized = |sizes| {
+            let mut plan = Plan::new(dag.clone(), target);
+            attention::schedule(&mut plan, &chain, sizes);
+            Decided::by(plan)
+        };
+        return attention::sizes(&plan, &chain).into_iter().map(sized).collect();
+    }
+    fold::inline_stages(&mut plan);
+    let Some(chain) = separable::find(&plan) else { return Vec::new() };
     let sized = |sizes| {
         let mut plan = Plan::new(dag.clone(), target);
-        attention::schedule(&mut plan, &chain, sizes);
+        fold::inline_stages(&mut plan);
+        separable::schedule(&mut plan, &chain, sizes);
         Decided::by(plan)
     };
-    attention::sizes(&plan, &chain).into_iter().map(sized).collect()
+    separable::sizes(&plan, &chain).into_iter().map(sized).collect()
 }
 
 fn schedule_one(plan: &mut Plan, stage: &str) {

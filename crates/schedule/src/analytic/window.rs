@@ -95,29 +95,89 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     }
 }
 
+/// Schedules a window reduction and its epilogue inside a loop of their reader that needs so many rows at a time: columns
+/// and lanes are taken in blocks whose copied input stays in the first cache level.
+pub(super) fn schedule_inside(plan: &mut Plan, stage: &str, target: &str, at: &str, rows: i64) {
+    let (local, outer) = tile_root(plan, stage);
+    let axes = plan.axes(&outer);
+    let lanes = plan.lanes(&local);
+    let [rest @ .., (row, width), (last, channels)] = axes.as_slice() else { return };
+    let vectors = ((channels + lanes - 1) / lanes).min(2);
+    let accumulators = ACCUMULATORS.min(plan.machine.registers - 4);
+    let tile = best_row_tile(*width, accumulators / vectors);
+    let most = (width + tile - 1) / tile;
+    let columns = input(plan, &local, rest.len() + 2).map_or(most, |input| {
+        let fits = |columns: &i64| {
+            input.reads(rows, columns * tile) * vectors <= plan.machine.l1 / 2 / plan.machine.vector_bytes
+        };
+        (1..=most).rev().find(fits).unwrap_or(1)
+    });
+    let factors = if columns < most { vec![columns, tile] } else { vec![tile] };
+    let mut along = plan.split(&outer, row, *width, &factors);
+    let mut parts = plan.split(&outer, last, *channels, &[vectors * lanes]);
+    let (Some(row), Some(vector)) = (along.pop(), parts.pop()) else { return };
+    let block = if along.len() == 2 { Some(along.remove(0)) } else { None };
+    let mut order = parts;
+    order.extend(block);
+    let copied_at = order.last().cloned();
+    order.extend(rest.iter().map(|(name, _)| name.clone()).chain(along));
+    let innermost = order.last().cloned();
+    let inside = [row, vector];
+    order.extend(inside.iter().cloned());
+    plan.reorder(&outer, &order);
+    plan.compute_at(&outer, target, at);
+    if let Some(innermost) = innermost {
+        plan.compute_at(&local, &outer, &innermost);
+    }
+    finish_tile(plan, &local, &outer, &inside, tile * vectors);
+    place_prologue_in(plan, &local, &outer, copied_at.as_deref(), vectors * lanes);
+}
+
 /// How many rows, and how many register tiles of each, are computed from one copy of the input.
 struct Block {
     rows: i64,
     columns: i64,
 }
 
+/// Places of a padded input that are read by windows side by side.
+struct Input {
+    /// What the first window reads.
+    window: (i64, i64),
+    /// What each further one adds.
+    step: (i64, i64),
+}
+
+impl Input {
+    /// Places that so many rows and columns of windows read.
+    fn reads(&self, rows: i64, columns: i64) -> i64 {
+        ((rows - 1) * self.step.0 + self.window.0) * ((columns - 1) * self.step.1 + self.window.1)
+    }
+}
+
+/// The padded input that a window reduction over so many axes reads; `None` where nothing is copied.
+fn input(plan: &Plan, local: &str, rank: usize) -> Option<Input> {
+    let copied = plan.producers(local).into_iter().find(|p| {
+        !plan.is_scheduled(p) && plan.compute(p).reduction.is_none() && plan.axes(p).len() == rank
+    })?;
+    let (inputs, outputs) = (plan.axes(&copied), plan.axes(local));
+    let windows: Vec<i64> = plan.reduce_axes(local).iter().map(|(_, e)| *e).collect();
+    let [.., high, wide] = windows[..] else { return None };
+    let ([.., (_, in_upper), (_, in_row), _], [.., (_, upper), (_, row), _]) = (&inputs[..], &outputs[..])
+    else {
+        return None;
+    };
+    let step = |input: i64, window: i64, output: i64| ((input - window) / (output - 1).max(1)).max(1);
+    Some(Input { window: (high, wide), step: (step(*in_upper, high, *upper), step(*in_row, wide, *row)) })
+}
+
 /// The blocks that copy least of a padded input and fit a quarter of the first cache level; `None` where nothing is copied.
 fn block(plan: &Plan, local: &str, rest: &[(String, i64)], tile: i64, vectors: i64) -> Option<Block> {
     let [.., (_, upper), (_, row)] = rest else { return None };
-    let copied = plan.producers(local).into_iter().find(|p| {
-        !plan.is_scheduled(p) && plan.compute(p).reduction.is_none() && plan.axes(p).len() == rest.len() + 1
-    })?;
-    let inputs = plan.axes(&copied);
-    let (in_upper, in_row) = (inputs[rest.len() - 2].1, inputs[rest.len() - 1].1);
-    // Rows and columns of the input that the first window reads, and that each further one adds.
-    let windows: Vec<i64> = plan.reduce_axes(local).iter().map(|(_, e)| *e).collect();
-    let [.., high, wide] = windows.as_slice() else { return None };
-    let step = |input: i64, window: i64, output: i64| ((input - window) / (output - 1).max(1)).max(1);
-    let (down, along) = (step(in_upper, *high, *upper), step(in_row, *wide, *row));
+    let input = input(plan, local, rest.len() + 1)?;
     let mut best: Option<(i64, Block)> = None;
     for rows in 1..=*upper {
         for columns in 1..=(row + tile - 1) / tile {
-            let reads = ((rows - 1) * down + high) * ((columns * tile - 1) * along + wide);
+            let reads = input.reads(rows, columns * tile);
             if reads * vectors * plan.machine.vector_bytes > plan.machine.l1 / 4 && rows * columns > 1 {
                 break;
             }
@@ -132,7 +192,7 @@ fn block(plan: &Plan, local: &str, rest: &[(String, i64)], tile: i64, vectors: i
 }
 
 /// A tile of the row axis that leaves a small tail.
-fn best_row_tile(extent: i64, most: i64) -> i64 {
+pub(super) fn best_row_tile(extent: i64, most: i64) -> i64 {
     let cost = |t: i64| {
         let tiles = (extent + t - 1) / t;
         (tiles * t - extent) * 2 + tiles * 3

@@ -195,17 +195,31 @@ pub fn winners(
     Ok(winners)
 }
 
-/// One line about the algorithms chosen where there were several; none where there was no choice.
+/// A line about the algorithms chosen where there were several, and one about convolutions that may be one kernel with the
+/// one before; none where there was no choice.
 pub fn algorithms(network: &Network) -> Option<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut pairs, mut joined) = (0, 0);
     for fork in &network.program.forks {
-        *counts.entry(fork.chosen().algorithm.to_string()).or_default() += 1;
+        if fork.before.is_some() {
+            pairs += 1;
+            joined += usize::from(fork.taken > 0);
+        } else {
+            *counts.entry(fork.chosen().algorithm.to_string()).or_default() += 1;
+        }
     }
     let parts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
     let error = network.max_error;
-    (!parts.is_empty()).then(|| {
-        format!("algorithms of the 3x3 convolutions: {} (--max-error {error:e})\n", parts.join(", "))
-    })
+    let mut text = String::new();
+    if !parts.is_empty() {
+        text +=
+            &format!("algorithms of the 3x3 convolutions: {} (--max-error {error:e})\n", parts.join(", "));
+    }
+    if pairs > 0 {
+        text +=
+            &format!("depthwise convolutions in one kernel with the pointwise one: {joined} of {pairs}\n");
+    }
+    (!text.is_empty()).then_some(text)
 }
 
 /// Inputs for a session: from files where given, else small random numbers.
