@@ -61,7 +61,7 @@ fn matmul() {
     check(
         "matmul:m=256,n=256,k=256",
         "matmul in registers",
-        &[("matmul.i.2", 19), ("matmul.i.3", 14), ("matmul.j.3", 32)],
+        &[("matmul.i.2", 19), ("matmul.i.3", 14), ("matmul.j.3", 32), ("matmul.k.u", 2)],
     );
 }
 
@@ -70,7 +70,7 @@ fn matmul_with_epilogue() {
     check(
         "matmul:m=128,n=3072,k=768,epilogue=bias+gelu",
         "Y in registers",
-        &[("Y.i.2", 10), ("Y.i.3", 13), ("Y.j.3", 32)],
+        &[("Y.i.2", 15), ("Y.i.3", 9), ("Y.j.3", 48), ("Y.k.u", 2)],
     );
 }
 
@@ -86,7 +86,8 @@ fn convolution() {
             ("Y.f.3", 32),
             ("Y.kh.1", 3),
             ("Y.kw.1", 3),
-            ("Y.c.1", 64),
+            ("Y.c.1", 32),
+            ("Y.c.u", 2),
             ("X.pad.c.v", 64),
         ],
     );
@@ -106,7 +107,8 @@ fn convolution_with_padding_by_block() {
             ("conv.kd.1", 3),
             ("conv.kh.1", 3),
             ("conv.kw.1", 3),
-            ("conv.c.1", 64),
+            ("conv.c.1", 32),
+            ("conv.c.u", 2),
             ("X.pad.c.v", 64),
         ],
     );
@@ -118,10 +120,10 @@ fn transposed_convolution() {
         "conv2d_transpose:n=1,h=4,w=4,c=512,f=256,k=4,s=2,p=1",
         "conv in registers, X.pad at root",
         &[
-            ("conv.oh.2", 2),
-            ("conv.oh.3", 2),
-            ("conv.ow.3", 4),
-            ("conv.f.3", 32),
+            ("conv.oh.3", 4),
+            ("conv.ow.2", 2),
+            ("conv.ow.3", 2),
+            ("conv.f.3", 48),
             ("conv.kh.1", 2),
             ("conv.kw.1", 2),
             ("conv.c.1", 256),

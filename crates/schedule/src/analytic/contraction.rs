@@ -11,7 +11,7 @@ use super::streaming;
 use crate::step::Step;
 
 /// Multiply-adds per basic block up to which the reduction is unrolled.
-const MAX_BODY: i64 = 48;
+pub(super) const MAX_BODY: i64 = 56;
 
 /// Panels that share well among the threads of one machine.
 const ENOUGH_PANELS: i64 = 8;
@@ -248,8 +248,9 @@ pub(super) fn best_tile(
                         }
                     }
                 }
-                // Equal times go to the larger tile, then to the one with fewer rows along two axes.
-                let penalty = 1.0 + 1e-6 * u as f64 - 1e-7 * (u * r * vectors) as f64;
+                // Equal times go to the larger tile.
+                let two_axes = if u > 1 { TWO_AXES } else { 1.0 };
+                let penalty = two_axes - 1e-7 * (u * r * vectors) as f64;
                 if time * penalty < best.0 {
                     best = (time * penalty, Tile { upper: u, row: r, vectors });
                 }
@@ -271,11 +272,22 @@ fn pieces(extent: i64, size: i64) -> Vec<(i64, i64)> {
     out
 }
 
+/// What a load costs beside the multiply-adds it hides behind, in cycles: threads of the same core want the ports as well.
+const LOAD: f64 = 0.75;
+/// What streaming a vector from the second cache level costs beside its load, in cycles.
+const STREAM: f64 = 2.0;
+/// How much longer a tile takes whose rows lie along two axes.
+const TWO_AXES: f64 = 1.04;
+/// What an iteration of the reduction's loop costs beside its body, in cycles.
+const ITERATION: f64 = 1.0;
+
 /// Cycles of one register tile: two multiply-adds or two loads a cycle, four cycles of latency, vectors streamed from
 /// the second cache level, and the write-back.
 fn tile_time(rows: i64, vectors: i64, depth: i64) -> f64 {
     let (m, v) = (rows as f64, vectors as f64);
-    let step = (m * v / 2.0).max((m + v) / 2.0).max(4.0) + 0.25 * v;
+    let bound = (m * v / 2.0).max((m + v) / 2.0).max(4.0);
+    let unrolled = if rows * vectors * 2 <= MAX_BODY { 2.0 } else { 1.0 };
+    let step = bound + LOAD * (m + v) + STREAM * v + ITERATION / unrolled;
     step * depth as f64 + 3.0 * m * v + 20.0
 }
 

@@ -11,12 +11,10 @@
 //!
 //! Sums rest in memory between blocks; the epilogue reads them when the chunk is complete.
 
-use super::contraction::{Streamed, Tile, best_tile, rows_side_by_side};
+use super::contraction::{MAX_BODY, Streamed, Tile, best_tile, rows_side_by_side};
 use super::plan::Plan;
 use crate::step::Step;
 
-/// Multiply-adds per basic block up to which the reduction is unrolled.
-const MAX_BODY: i64 = 48;
 /// Blocks of the reduction are at most this deep, and at least an eighth of it: loading and storing the sums costs more
 /// than shorter ones gain.
 const DEEPEST: i64 = 1024;
@@ -114,11 +112,15 @@ mod tests {
     use crate::analytic::default_trace;
     use crate::concrete::concretize;
 
-    /// The default's text, after it was seen to lower to a legal nest.
     fn default_of(spec: &str) -> String {
+        default_with(spec, 48 << 10)
+    }
+
+    /// The default's text for a size of the first cache level, after it was seen to lower to a legal nest.
+    fn default_with(spec: &str, l1d: u64) -> String {
         let dag = Spec::parse(spec).expect("a spec").build().expect("legal");
         let mut target = Target::named("avx512").expect("known");
-        (target.l1d, target.l2, target.cores) = (48 << 10, 2 << 20, 2);
+        (target.l1d, target.l2, target.cores) = (l1d, 2 << 20, 2);
         let trace = default_trace(&dag, &target);
         let lowered = Schedule::replay(dag, &trace).expect("legal").lower().expect("lowers");
         let nest = concretize(&lowered, &|_| None).expect("no knobs");
@@ -131,15 +133,15 @@ mod tests {
         let blocked = default_of("matmul:m=128,n=768,k=3072,epilogue=bias+gelu");
         assert!(blocked.contains("reorder matmul k.0 j.0 i.0 k.1"), "{blocked}");
         let whole = default_of("matmul:m=128,n=3072,k=768,epilogue=bias+gelu");
-        assert!(!whole.contains("split matmul k"), "{whole}");
+        assert!(whole.contains("reorder matmul k.0 k.1 i j"), "{whole}");
     }
 
     #[test]
     fn rows_that_share_a_set_of_the_cache_are_few() {
-        let crowded = default_of("matmul:m=100,n=2048,k=2048");
-        assert!(crowded.contains("split matmul.local i [8]"), "{crowded}");
-        let apart = default_of("matmul:m=100,n=2048,k=5504");
-        assert!(apart.contains("split matmul.local i [13]"), "{apart}");
+        let crowded = default_with("matmul:m=100,n=2048,k=2048", 32 << 10);
+        assert!(crowded.contains("split matmul.local i [6]"), "{crowded}");
+        let apart = default_with("matmul:m=100,n=2048,k=5504", 32 << 10);
+        assert!(apart.contains("split matmul.local i [9]"), "{apart}");
     }
 
     #[test]
