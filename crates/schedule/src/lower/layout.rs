@@ -74,7 +74,8 @@ impl Lowering<'_> {
             let last = self.placement.parts[s].loops.iter().map(|l| path.iter().position(|p| p == l)).max();
             last.flatten()
         };
-        parts.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.cmp(b)));
+        let halves = |s: &Symbol| &self.placement.parts[s].halves;
+        parts.sort_by(|a, b| place(a).cmp(&place(b)).then(halves(a).cmp(halves(b))).then_with(|| a.cmp(b)));
         parts
     }
 }

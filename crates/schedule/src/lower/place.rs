@@ -22,6 +22,8 @@ pub(crate) struct Part {
     pub value: Expr,
     /// The loops it depends on.
     pub loops: BTreeSet<Symbol>,
+    /// Where it is in a fused loop: at each level, from the outermost, whether it is the half that runs faster.
+    pub halves: Vec<bool>,
 }
 
 /// One axis of a stage: elements `base + sum(stride * part)` below both `base + tile` and `limit`.
@@ -257,13 +259,26 @@ impl Walk<'_> {
         }
         let mut loops = BTreeSet::new();
         let value = self.value(id, &mut loops);
+        let halves = self.halves(id);
         out.push(Part {
             symbol: self.variable(id),
             stride: stride.clone(),
             extent: self.extent(id),
             value,
             loops,
+            halves,
         });
+    }
+
+    /// Where a loop is in the loop it was fused into.
+    fn halves(&self, mut id: IterId) -> Vec<bool> {
+        let mut out = Vec::new();
+        while let Fate::Fused(whole) = self.stage.iter(id).fate {
+            out.push(matches!(self.stage.iter(whole).origin, Origin::Fused { inner, .. } if inner == id));
+            id = whole;
+        }
+        out.reverse();
+        out
     }
 
     /// Loops that are no axes and are split: each as an axis of its own.
