@@ -103,3 +103,50 @@ fn between_bytes(dag: &Dag) -> f64 {
 fn weight_bytes(dag: &Dag) -> f64 {
     dag.tensors.iter().filter(|t| t.source == Source::Const).map(bytes).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use talweg_graph::testing::Builder;
+    use talweg_graph::{PartitionOptions, Program, optimise, partition};
+    use talweg_tensor::Op;
+    use talweg_tensor::op::{Conv, Layout};
+
+    use super::*;
+
+    /// A depthwise convolution with a pointwise one behind it.
+    fn pair() -> Program {
+        let conv = |groups: usize, pad: usize| {
+            let (begin, end) = (vec![pad; 2], vec![pad; 2]);
+            let (strides, dilations) = (vec![1; 2], vec![1; 2]);
+            Op::Conv(Conv { strides, dilations, begin, end, groups, layout: Layout::ChannelsFirst })
+        };
+        let mut b = Builder::new("pair");
+        let x = b.input(&[1, 32, 16, 16]);
+        let (deep, point) = (b.weights(&[32, 1, 3, 3], 1), b.weights(&[16, 32, 1, 1], 2));
+        let y = b.op(conv(32, 1), &[x, deep]);
+        let y = b.op(conv(1, 0), &[y, point]);
+        let mut graph = b.finish(&[y]);
+        optimise(&mut graph).expect("legal");
+        partition(graph, &PartitionOptions::default()).expect("legal")
+    }
+
+    #[test]
+    fn two_steps_become_one_only_by_measurement() {
+        let program = pair();
+        let target = Target::named("avx512").expect("known");
+        let fork = &program.forks[0];
+        let chosen = |times: [Option<f64>; 3]| {
+            let before = fork.before.as_ref().map(|b| b.task.text.clone());
+            let [first, second, both] = times;
+            pick(fork, &target, 0.0, &|task| match task.dag.name.as_str() {
+                "separable" => both,
+                _ if Some(&task.text) == before.as_ref() => first,
+                _ => second,
+            })
+        };
+        assert_eq!(chosen([None, None, None]), 0);
+        assert_eq!(chosen([Some(1.0), None, Some(0.5)]), 0, "the other half is unknown");
+        assert_eq!(chosen([Some(1.0), Some(2.0), Some(3.1)]), 0);
+        assert_eq!(chosen([Some(1.0), Some(2.0), Some(2.9)]), 1);
+    }
+}

@@ -43,11 +43,13 @@ impl Latency {
     }
 }
 
-/// Where the time of a run goes, in seconds: the lower quartile over many runs, for every step.
+/// Where the time of a run goes, in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InPlace {
-    /// Each kernel with all its uses.
+    /// Each kernel with all its uses, when little disturbs it: the lower quartile of every step over many runs.
     pub kernels: Vec<f64>,
+    /// The same as it is most of the time, by medians. A kernel that is faster alone may suffer more from others.
+    pub typical: Vec<f64>,
     /// Steps without a kernel.
     pub plain: f64,
 }
@@ -59,35 +61,62 @@ impl InPlace {
     }
 }
 
+/// What a race of sessions gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Race {
+    /// The runs of each.
+    pub latencies: Vec<Latency>,
+    /// How many times as fast as the first each was: the median over the turns, so that what disturbs a turn of all of
+    /// them counts for none.
+    pub ahead: Vec<f64>,
+}
+
 /// Times the runs of sessions that take turns, for so long altogether.
-pub fn race(sessions: &mut [&mut Session], budget: Duration) -> Result<Vec<Latency>, RunError> {
-    let mut seconds: Vec<Vec<f64>> = vec![Vec::new(); sessions.len()];
-    take_turns(sessions, budget, &mut |at, session| {
+pub fn race(sessions: &mut [&mut Session], budget: Duration) -> Result<Race, RunError> {
+    // For every session and turn, its runs.
+    let mut seconds: Vec<Vec<Vec<f64>>> = vec![Vec::new(); sessions.len()];
+    take_turns(sessions, budget, &mut |at, turn, session| {
         let begin = Instant::now();
         session.execute()?;
-        seconds[at].push(begin.elapsed().as_secs_f64());
+        seconds[at].resize(turn + 1, Vec::new());
+        seconds[at][turn].push(begin.elapsed().as_secs_f64());
         Ok(())
     })?;
-    Ok(seconds.into_iter().filter_map(Latency::of).collect())
+    let turns: Vec<Vec<f64>> =
+        seconds.iter().map(|turns| turns.iter().map(|runs| quantile(runs.clone(), 0.5)).collect()).collect();
+    let ahead = |own: &Vec<f64>| quantile(turns[0].iter().zip(own).map(|(a, b)| a / b).collect(), 0.5);
+    let ahead = turns.iter().map(ahead).collect();
+    let latencies = seconds.into_iter().filter_map(|turns| Latency::of(turns.concat())).collect();
+    Ok(Race { latencies, ahead })
+}
+
+/// The value that a share of the others are below; zero of none.
+fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get((values.len() as f64 * share) as usize).copied().unwrap_or(0.0)
 }
 
 /// Times the steps of sessions that take turns, for so long altogether.
 pub fn profile(sessions: &mut [&mut Session], budget: Duration) -> Result<Vec<InPlace>, RunError> {
     let mut times: Vec<Vec<Vec<f64>>> =
         sessions.iter().map(|s| vec![Vec::new(); s.model().manifest().steps.len()]).collect();
-    take_turns(sessions, budget, &mut |at, session| {
+    take_turns(sessions, budget, &mut |at, _, session| {
         let run = session.execute_profiled()?;
         times[at].iter_mut().zip(run).for_each(|(step, time)| step.push(time.as_secs_f64()));
         Ok(())
     })?;
     let of = |(session, times): (&&mut Session, Vec<Vec<f64>>)| {
         let manifest = session.model().manifest();
-        let mut found = InPlace { kernels: vec![0.0; manifest.kernels.len()], plain: 0.0 };
-        for (step, mut times) in manifest.steps.iter().zip(times) {
-            times.sort_by(f64::total_cmp);
-            let seconds = times.get(times.len() / 4).copied().unwrap_or(0.0);
+        let none = vec![0.0; manifest.kernels.len()];
+        let mut found = InPlace { kernels: none.clone(), typical: none, plain: 0.0 };
+        for (step, times) in manifest.steps.iter().zip(times) {
+            let typical = quantile(times.clone(), 0.5);
+            let seconds = quantile(times, 0.25);
             match &step.work {
-                Work::Kernel { kernel, .. } => found.kernels[*kernel] += seconds,
+                Work::Kernel { kernel, .. } => {
+                    found.kernels[*kernel] += seconds;
+                    found.typical[*kernel] += typical;
+                }
                 Work::Plain { .. } => found.plain += seconds,
             }
         }
@@ -96,11 +125,12 @@ pub fn profile(sessions: &mut [&mut Session], budget: Duration) -> Result<Vec<In
     Ok(sessions.iter().zip(times).map(of).collect())
 }
 
-/// Gives every session its turns: a run that does not count, then some that do.
+/// Gives every session its turns: a run that does not count, then some that do. `run` is told the session, the turn, and
+/// does one.
 fn take_turns(
     sessions: &mut [&mut Session],
     budget: Duration,
-    run: &mut dyn FnMut(usize, &mut Session) -> Result<(), RunError>,
+    run: &mut dyn FnMut(usize, usize, &mut Session) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let start = Instant::now();
     let mut turns = 0;
@@ -110,7 +140,7 @@ fn take_turns(
             let turn = Instant::now();
             let mut runs = 0;
             while runs == 0 || (runs < MOST_RUNS && turn.elapsed() < TURN) {
-                run(at, session)?;
+                run(at, turns, session)?;
                 runs += 1;
             }
         }

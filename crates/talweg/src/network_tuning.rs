@@ -15,8 +15,6 @@ use crate::in_place::{InPlace, Latency, profile, race};
 use crate::lock::{Lock, Provenance};
 use crate::network::{Network, random_tensor};
 
-/// The default is kept for a task when it is faster in place by this share.
-const DEFAULT_WINS: f64 = 0.02;
 /// One thread is kept for a task when it is faster in place than all of them by this share.
 const ONE_THREAD_WINS: f64 = 0.03;
 /// Sums of task times and end-to-end times that differ by more than this share are explained.
@@ -152,7 +150,7 @@ pub fn settle(
     let mut limits = Vec::new();
     for (at, choice) in choices.iter_mut().enumerate() {
         let is_tuned = matches!(choice, Choice::Tuned(_));
-        if is_tuned && contest.default.kernels[at] < contest.tuned.kernels[at] * (1.0 - DEFAULT_WINS) {
+        if is_tuned && contest.default.typical[at] < contest.tuned.typical[at] {
             *choice = Choice::Default;
             contest.tuned.kernels[at] = contest.default.kernels[at];
             kept_default.push(names(at));
@@ -160,9 +158,10 @@ pub fn settle(
             continue;
         }
         // The serial times are of the tuned artefact, in which untuned tasks are the same as in the default one.
-        let alone = contest.serial.as_ref().map_or(f64::INFINITY, |s| s.kernels[at]);
-        let one = alone < contest.tuned.kernels[at] * (1.0 - ONE_THREAD_WINS);
-        if one {
+        let serial = contest.serial.as_ref().map(|s| (s.typical[at], s.kernels[at]));
+        let serial = serial.filter(|(one, _)| *one < contest.tuned.typical[at] * (1.0 - ONE_THREAD_WINS));
+        let one = serial.is_some();
+        if let Some((_, alone)) = serial {
             contest.tuned.kernels[at] = alone;
         }
         limits.push(one.then_some(1));
@@ -180,8 +179,10 @@ pub fn settle(
     let all: Vec<usize> = limits.iter().map(|limit| limit.unwrap_or(from.threads)).collect();
     tuned_session.limit_threads(&all);
     let raced = race(&mut [&mut default_session, &mut tuned_session], budget / 2)?;
-    let [default, tuned] = raced[..] else { unreachable!("two sessions have two latencies") };
-    let default_won = default.median < tuned.median && default.min < tuned.min;
+    let ([default, tuned], [_, ahead]) = (&raced.latencies[..], &raced.ahead[..]) else {
+        unreachable!("two sessions have two latencies")
+    };
+    let (default, tuned, default_won) = (*default, *tuned, *ahead <= 1.0);
     let in_place = if default_won { contest.default } else { contest.tuned };
     if default_won {
         artefact = baseline.artefact;
