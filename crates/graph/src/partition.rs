@@ -127,7 +127,7 @@ fn seen_by(network: &Network<'_>, group: &Group) -> BTreeSet<NodeId> {
 type Assembled = (Vec<Task>, Vec<Step>, Vec<Fork>);
 
 /// Steps in order, or the first task that cannot be emitted.
-fn assemble(network: &Network<'_>, groups: &Groups) -> Result<Assembled, Group> {
+fn assemble(network: &Network<'_>, groups: &Groups) -> Result<Assembled, Box<Group>> {
     let graph = network.graph;
     let mut tasks: Vec<Task> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -143,7 +143,7 @@ fn assemble(network: &Network<'_>, groups: &Groups) -> Result<Assembled, Group> 
             steps.push((last, Step { work: Work::View, inputs, outputs, nodes }, Vec::new()));
             continue;
         }
-        let direct = way(network, group, Algorithm::Direct, None).ok_or_else(|| group.clone())?;
+        let direct = way(network, group, Algorithm::Direct, None).ok_or_else(|| Box::new(group.clone()))?;
         let text = &direct.task.text;
         let at = *known.entry(text.clone()).or_insert_with(|| {
             tasks.push(direct.task.clone());
