@@ -183,12 +183,11 @@ impl SmoothProgram {
         let mut seed = |range: Range<usize>, values: &[f64], seeds: &mut [f64]| {
             features.resize(range.len() * size, 0.0);
             slopes.resize(range.len() * size, 0.0);
-            for (matrix, values) in
-                features.chunks_exact_mut(size.max(1)).zip(values.chunks_exact(outputs.max(1)))
-            {
+            // Without knobs there are no values, and the template is all there is.
+            for (at, matrix) in features.chunks_exact_mut(size.max(1)).enumerate() {
                 matrix.copy_from_slice(&self.template);
                 for (from, to) in &self.moves {
-                    matrix[*to as usize] = values[*from as usize] as f32;
+                    matrix[*to as usize] = values[at * outputs + *from as usize] as f32;
                 }
             }
             score(range, features, slopes);
