@@ -91,14 +91,14 @@ fn fits(spec: &Spec, max_elements: i64) -> bool {
 
 type Family = fn(&mut Random, i64) -> String;
 
-const FAMILIES: [Family; 14] = [
+const FAMILIES: [Family; 15] = [
     matmul,
     bmm,
     |r, cap| conv(r, cap, 1),
     |r, cap| conv(r, cap, 2),
     |r, cap| conv(r, cap, 2),
     |r, cap| conv(r, cap, 3),
-    |r, cap| if r.chance(40) { separable(r, cap) } else { depthwise(r, cap) },
+    depthwise,
     |r, cap| {
         let rank = r.range(1, 3) as usize;
         transpose(r, cap, rank)
@@ -109,6 +109,7 @@ const FAMILIES: [Family; 14] = [
     rows,
     reduction,
     elementwise,
+    separable,
 ];
 
 fn matmul(r: &mut Random, cap: i64) -> String {
