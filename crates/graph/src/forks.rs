@@ -146,8 +146,7 @@ impl Program {
                 if self.tasks.iter().any(|task| task.text == own.text) {
                     continue;
                 }
-                let uses = |task: &Task| Task { uses: 0, ..task.clone() };
-                found.entry(&own.text).or_insert_with(|| uses(own)).uses += 1;
+                found.entry(&own.text).or_insert_with(|| Task { uses: 0, ..own.clone() }).uses += 1;
             }
         }
         found.into_values().collect()

@@ -83,10 +83,7 @@ impl Emitter<'_> {
         let scaled =
             self.epilogue(Anchor::stage(scores, site), scores_node.outputs[0], &attention.between)?;
         let vars = scaled.site.vars();
-        let x = match scaled.value {
-            Scalar::Read(tensor, index) if tensor == scores && index == vars => tensor,
-            value => self.push("x", axes.clone(), None, value),
-        };
+        let x = self.stage("x", scaled);
         let (row_axes, _) = matrices.with(&[&i]);
         let row: Vec<Expr> = row_axes.iter().map(Axis::var).collect();
         let read = |tensor: TensorId, index: &[Expr]| Scalar::Read(tensor, index.to_vec());

@@ -1,7 +1,7 @@
 //! Convolutions and transposed convolutions, channels last, and the layout their weights have in kernels.
 
 use talweg_expr::Expr;
-use talweg_ir::{DType, Scalar, TensorId};
+use talweg_ir::{DType, TensorId};
 use talweg_ops::{View, Window, conv as ops_conv, transpose as ops_transpose, winograd as ops_winograd};
 use talweg_tensor::op::{Conv, ConvTranspose, Layout};
 use talweg_tensor::{ElementType, Op, Tensor, TensorType};
@@ -167,11 +167,8 @@ impl<'g> Emitter<'g> {
         let Op::Conv(conv) = &node.op else { return Err(unsupported()) };
         let anchor = self.conv(id, node, conv)?;
         let anchor = self.biased(anchor, node.inputs.get(2).copied().flatten())?;
-        let Anchor { value, site } = self.epilogue(anchor, node.outputs[0], &group.chain)?;
-        let tensor = match value {
-            Scalar::Read(tensor, index) if index == site.vars() => tensor,
-            value => self.push("middle", site.axes, None, value),
-        };
+        let anchor = self.epilogue(anchor, node.outputs[0], &group.chain)?;
+        let tensor = self.stage("middle", anchor);
         self.stages.insert(group.output, tensor);
         Ok(())
     }

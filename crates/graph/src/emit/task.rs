@@ -91,13 +91,8 @@ pub(crate) fn emit(network: &Network<'_>, group: &Group, algorithm: Algorithm) -
         }
         Op::Conv(conv) if conv.layout == Layout::ChannelsLast => {
             let (mut e, anchor) = match algorithm {
-                Algorithm::Direct => {
-                    let mut e = named("conv", false);
-                    let anchor = e.conv(id, node, conv)?;
-                    (e, anchor)
-                }
-                Algorithm::Separable => {
-                    let mut e = named("separable", false);
+                Algorithm::Direct | Algorithm::Separable => {
+                    let mut e = named(if group.before.is_some() { "separable" } else { "conv" }, false);
                     if let Some(before) = &group.before {
                         e.conv_before(before)?;
                     }
@@ -209,16 +204,22 @@ impl Emitter<'_> {
 
     /// Stores the result, unless it is a stage already.
     fn finish(mut self, anchor: Anchor) -> Emitted {
-        let Anchor { value, site } = anchor;
-        let stored = match &value {
-            Scalar::Read(tensor, index) if *index == site.vars() => {
-                self.dag.tensor(*tensor).compute().map(|_| *tensor)
-            }
-            _ => None,
-        };
-        let output = stored.unwrap_or_else(|| self.push("Y", site.axes, None, value));
+        let output = self.stage("Y", anchor);
         self.dag.mark_output(output);
         Emitted { dag: self.dag, inputs: self.given.into_iter().map(|(v, _)| v).collect() }
+    }
+
+    /// The stage that holds a value: the one it is read from as it is, or a new one.
+    pub(super) fn stage(&mut self, name: &str, anchor: Anchor) -> TensorId {
+        let Anchor { value, site } = anchor;
+        match &value {
+            Scalar::Read(tensor, index)
+                if *index == site.vars() && self.dag.tensor(*tensor).compute().is_some() =>
+            {
+                *tensor
+            }
+            _ => self.push(name, site.axes, None, value),
+        }
     }
 
     /// How often nodes inside the task read a value.
