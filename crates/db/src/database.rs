@@ -144,6 +144,14 @@ impl Database {
         Ok(id)
     }
 
+    /// Replaces what a run says of its environment: some of it is known only later.
+    pub fn set_environment(&mut self, run: RunId, environment: &str) -> Result<(), DbError> {
+        let tx = write(&mut self.conn, &self.path)?;
+        tx.execute("UPDATE run SET environment = ?2 WHERE id = ?1", params![run.0, environment])
+            .at(&self.path)?;
+        tx.commit().at(&self.path)
+    }
+
     /// Stores a batch in one transaction: all of it or, on an error or a kill, nothing. Records equal to one that is
     /// there are not stored again.
     pub fn insert_batch(&mut self, batch: &[NewRecord]) -> Result<Inserted, DbError> {

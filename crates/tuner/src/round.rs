@@ -15,11 +15,13 @@ use crate::records::trace_text;
 use crate::report::{Failures, StopReason};
 use crate::runner::{Effort, LOST, Observer, Runner, Timing};
 use crate::strategy::Learner;
-use crate::task::{Contender, Measured, TaskRun, count_failure};
+use crate::task::{Contender, Measured, TaskRun, Unproven, count_failure};
 use crate::tuner::{Listener, Tuner};
 
 /// Rounds of the comparison with the default before a new best is stored; the finals have more.
 const PROVING_ROUNDS: usize = 2;
+/// The share of a run's time that these comparisons may take: what is found while it is used up is compared later.
+const PROVING_SHARE: f64 = 0.05;
 /// A new best is proven and stored when it is faster than the last one stored by this share.
 const WORTH_PROVING: f64 = 0.01;
 /// The share of the peak that counts as all of it: measured peaks vary by as much. What is faster than the whole peak shows
@@ -157,7 +159,8 @@ impl<R: Runner> Tuner<R> {
         (measured, champion)
     }
 
-    /// Stores a batch in one transaction, and its best as the best of all once it has proven faster than the default.
+    /// Stores a batch in one transaction, and its best as the best of all once it has proven faster than the default: at
+    /// once if there is time for that, otherwise after a later batch or at the end.
     fn store(
         &mut self,
         at: usize,
@@ -182,21 +185,45 @@ impl<R: Runner> Tuner<R> {
         if let Some((position, kernel)) = champion
             && let (Some(record), Some(seconds)) = (ids.get(position), measured[position].seconds)
             && seconds < task.stored * (1.0 - WORTH_PROVING)
-            && self.is_over().is_none()
         {
-            let default = &task.default;
-            let first = Finalist { record: default.contender.record, kernel: &default.kernel };
-            let finalists = [first, Finalist { record: *record, kernel: &kernel }];
-            let budget = self.options.sampling_budget;
-            let verdict = compare(&mut self.runner, &task.data, &finalists, PROVING_ROUNDS, budget, None);
-            if let Some(verdict) = verdict.filter(|v| v.winner == 1) {
-                self.db.store_best(&verdict.best(*record), Replace::IfFaster)?;
-                task.stored = seconds;
-                let (seconds, default_seconds) = (verdict.seconds, verdict.default_seconds);
-                listener(Event::BestStored { task: at, record: *record, seconds, default_seconds });
-            }
+            self.unproven += usize::from(task.unproven.is_none());
+            task.unproven = Some(Unproven { record: *record, seconds, kernel });
+        }
+        let comes_to = self.proving + self.proof().as_secs_f64();
+        if comes_to < PROVING_SHARE * self.options.elapsed() && self.is_over().is_none() {
+            self.prove(at, task, listener)?;
         }
         self.phases.store += begin.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// What comparing one candidate with the default is expected to take.
+    pub(crate) fn proof(&self) -> Duration {
+        2 * PROVING_ROUNDS as u32 * (self.options.sampling_budget + Duration::from_millis(5))
+    }
+
+    /// Compares the fastest candidate with the default schedule if that has not been done, and stores it if it is faster.
+    pub(crate) fn prove(
+        &mut self,
+        at: usize,
+        task: &mut TaskRun<R>,
+        listener: Listener<'_>,
+    ) -> Result<(), TuneError> {
+        let Some(Unproven { record, seconds, kernel }) = task.unproven.take() else { return Ok(()) };
+        let begin = Instant::now();
+        self.unproven = self.unproven.saturating_sub(1);
+        let default = &task.default;
+        let first = Finalist { record: default.contender.record, kernel: &default.kernel };
+        let finalists = [first, Finalist { record, kernel: &kernel }];
+        let budget = self.options.sampling_budget;
+        let verdict = compare(&mut self.runner, &task.data, &finalists, PROVING_ROUNDS, budget, None);
+        if let Some(verdict) = verdict.filter(|v| v.winner == 1) {
+            self.db.store_best(&verdict.best(record), Replace::IfFaster)?;
+            task.stored = seconds;
+            let (seconds, default_seconds) = (verdict.seconds, verdict.default_seconds);
+            listener(Event::BestStored { task: at, record, seconds, default_seconds });
+        }
+        self.proving += begin.elapsed().as_secs_f64();
         Ok(())
     }
 }

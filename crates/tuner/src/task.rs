@@ -40,6 +40,16 @@ pub struct DefaultSchedule<K> {
     pub measured: f64,
 }
 
+/// A measured candidate that may become the best.
+pub struct Unproven<K> {
+    /// Its record.
+    pub record: RecordId,
+    /// Its seconds when it was measured.
+    pub seconds: f64,
+    /// Its kernel.
+    pub kernel: K,
+}
+
 /// The state of a task.
 pub struct TaskRun<R: Runner> {
     /// What is tuned.
@@ -84,6 +94,8 @@ pub struct TaskRun<R: Runner> {
     pub settled: usize,
     /// The seconds of the best that is stored.
     pub stored: f64,
+    /// A faster candidate that is still to be compared with the default.
+    pub unproven: Option<Unproven<R::Kernel>>,
     /// Why it gets no more batches.
     pub closed: Option<StopReason>,
 }

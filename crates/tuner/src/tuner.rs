@@ -24,6 +24,9 @@ use crate::seed::seeds;
 use crate::strategy::{Ingredients, Learner, StrategyKind, global_model};
 use crate::task::{Contender, DefaultSchedule, TaskRun, default_program, lower};
 
+/// Seconds after which the peak is measured: the first results need not wait for it.
+const PEAK_AFTER: f64 = 4.0;
+
 /// Where events go.
 pub type Listener<'a> = &'a mut dyn FnMut(Event);
 
@@ -38,8 +41,12 @@ pub struct Tuner<R: Runner = Workers> {
     pub(crate) trials: usize,
     /// The default schedules of all tasks together.
     default_seconds: f64,
-    /// Operations per second that no candidate can exceed.
+    /// Operations per second that no candidate can exceed; known once the run is a few seconds old.
     pub(crate) peak: Option<f64>,
+    /// Seconds spent on comparing candidates with defaults before the end.
+    pub(crate) proving: f64,
+    /// Tasks whose fastest candidate is still to be compared.
+    pub(crate) unproven: usize,
     pub(crate) phases: Phases,
 }
 
@@ -74,6 +81,8 @@ impl<R: Runner> Tuner<R> {
             trials: 0,
             default_seconds: 0.0,
             peak: None,
+            proving: 0.0,
+            unproven: 0,
             phases: Phases::default(),
         })
     }
@@ -86,15 +95,15 @@ impl<R: Runner> Tuner<R> {
     /// Tunes until something ends it. Whatever ends it, the best so far is compared with the default and stored.
     pub fn run(&mut self, listener: Listener<'_>) -> Result<TuneReport, TuneError> {
         self.trials = 0;
+        (self.peak, self.proving, self.unproven) = (None, 0.0, 0);
         self.phases = Phases::default();
         let begin = Instant::now();
-        self.peak = self.runner.peak();
         let run = self.db.begin_run(&RunInfo {
             strategy: self.options.search_name().into(),
             seed: self.options.seed,
             command: self.options.command.clone(),
             tool_version: env!("CARGO_PKG_VERSION").into(),
-            environment: environment(&self.options, self.peak),
+            environment: environment(&self.options, None),
         })?;
         let named = |spec: &TaskSpec| RunTask {
             task: task_key(&spec.dag),
@@ -121,7 +130,7 @@ impl<R: Runner> Tuner<R> {
         };
         self.default_seconds = tasks.iter().map(|t| t.default.contender.seconds).sum();
         let networks = self.networks(&tasks);
-        let (searching, mut rounds) = (Instant::now(), 0u32);
+        let (searching, mut rounds, mut is_peak_known) = (Instant::now(), 0u32, false);
         let reason = loop {
             if let Some(reason) = self.is_over() {
                 break reason;
@@ -133,6 +142,10 @@ impl<R: Runner> Tuner<R> {
                 Next::Done(_) => break why_nothing(&tasks),
             };
             self.round(at, &mut tasks[at], run, listener)?;
+            if !is_peak_known && self.options.elapsed() > PEAK_AFTER {
+                self.measure_peak(run)?;
+                is_peak_known = true;
+            }
             if let Some(hopeless) = tasks[at].hopeless(self.options.failures) {
                 return Err(hopeless);
             }
@@ -143,11 +156,17 @@ impl<R: Runner> Tuner<R> {
             }
         };
         let begin = Instant::now();
+        if !is_peak_known && reason != StopReason::Interrupted {
+            self.measure_peak(run)?;
+        }
         let mut reports = Vec::new();
         for (at, task) in tasks.iter_mut().enumerate() {
             let is_late = self.options.stop.load(Ordering::Relaxed)
                 || self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
-            let report = if is_late { self.finish_at_once(task)? } else { self.finish(at, task, listener)? };
+            let report = match is_late {
+                true => self.finish_at_once(at, task, listener)?,
+                false => self.finish(at, task, listener)?,
+            };
             reports.push(report);
         }
         self.phases.finals = begin.elapsed().as_secs_f64();
@@ -160,6 +179,15 @@ impl<R: Runner> Tuner<R> {
             strategy: self.options.search_name().into(),
             phases: self.phases,
         })
+    }
+
+    /// Measures the peak, for the end at the roofline and for reports.
+    fn measure_peak(&mut self, run: RunId) -> Result<(), TuneError> {
+        let begin = Instant::now();
+        self.peak = self.runner.peak();
+        self.db.set_environment(run, &environment(&self.options, self.peak))?;
+        self.phases.prepare += begin.elapsed().as_secs_f64();
+        Ok(())
     }
 
     /// What the objective is a function of: for speed-ups every task by itself against its default, otherwise all tasks
@@ -218,7 +246,8 @@ impl<R: Runner> Tuner<R> {
         let each = options.turn().as_secs_f64() + 0.005;
         // A run also checks and warms up, which for slow kernels is what takes the time.
         let slow = 2.0 * self.default_seconds * (open + closed) as f64;
-        Duration::from_secs_f64(runs * each + slow).min(budget / 5) + options.reserve
+        let proofs = self.proof() * self.unproven as u32;
+        (Duration::from_secs_f64(runs * each + slow) + proofs).min(budget / 5) + options.reserve
     }
 
     /// Prepares a task: its space, its default schedule measured, its search told what earlier runs know.
@@ -287,6 +316,7 @@ impl<R: Runner> Tuner<R> {
             settled: 0,
             closed: None,
             stored: f64::INFINITY,
+            unproven: None,
             default,
             space,
             spec,
@@ -401,8 +431,14 @@ impl<R: Runner> Tuner<R> {
     }
 
     /// Reports what is stored, without finals: the time is used up, or somebody waits for the end. What is stored was checked, and has proven
-    /// faster than the default when it was found.
-    fn finish_at_once(&mut self, task: &TaskRun<R>) -> Result<TaskReport, TuneError> {
+    /// faster than the default.
+    fn finish_at_once(
+        &mut self,
+        at: usize,
+        task: &mut TaskRun<R>,
+        listener: Listener<'_>,
+    ) -> Result<TaskReport, TuneError> {
+        self.prove(at, task, listener)?;
         let default = &task.default.contender;
         let stored = self.db.best(&task.key, &self.target, self.options.threads as u32)?;
         let stored = stored.and_then(|best| {
