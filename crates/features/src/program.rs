@@ -10,7 +10,7 @@ use crate::context::{CONTEXT_WIDTH, context};
 use crate::formula::number;
 use crate::names::STORE_WIDTH;
 use crate::relation::{RELATION_WIDTH, relations};
-use crate::store::per_store;
+use crate::store::{StoreFeatures, per_store};
 
 /// Candidates that are evaluated before their rows are written: a multiple of the tape's block whose values stay in
 /// the second cache level.
@@ -113,7 +113,16 @@ impl Template {
 impl FeatureProgram {
     /// Compiles [`per_store`]: one row for each store, [`STORE_WIDTH`] wide.
     pub fn new(nest: &Nest, knobs: &[Symbol], target: &Target) -> Result<FeatureProgram, FeatureError> {
-        let rows = per_store(nest, target).into_iter().map(|s| s.values).collect::<Vec<_>>();
+        FeatureProgram::of_stores(nest, knobs, per_store(nest, target))
+    }
+
+    /// Compiles what [`per_store`] has made of the nest.
+    pub fn of_stores(
+        nest: &Nest,
+        knobs: &[Symbol],
+        stores: Vec<StoreFeatures>,
+    ) -> Result<FeatureProgram, FeatureError> {
+        let rows = stores.into_iter().map(|s| s.values).collect::<Vec<_>>();
         FeatureProgram::compile(nest, knobs, &rows, STORE_WIDTH)
     }
 

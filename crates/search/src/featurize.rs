@@ -3,8 +3,10 @@
 use talweg_cost::{Batch, CostError, Matrix};
 use talweg_expr::Symbol;
 use talweg_features::{FeatureError, FeatureProgram, FeatureScratch, per_store};
-use talweg_space::{Candidate, Space};
+use talweg_space::{Candidate, Sketch, Space};
 use talweg_target::Target;
+
+use crate::parallel;
 
 /// Candidates evaluated together: few enough for their rows to stay in the second cache level.
 const CHUNK: usize = 64;
@@ -32,6 +34,26 @@ struct SketchFeatures {
     count: usize,
 }
 
+impl SketchFeatures {
+    fn new(sketch: &Sketch, target: &Target, kind: Features) -> Result<SketchFeatures, FeatureError> {
+        let knobs: Vec<Symbol> = sketch.knobs.iter().map(|k| k.symbol.clone()).collect();
+        let (nest, mut nodes) = (&sketch.nest, Vec::new());
+        let program = match kind {
+            Features::Stores => {
+                let stores = per_store(nest, target);
+                for store in &stores {
+                    let stages = sketch.nodes.iter().map(|n| n.stage.as_str());
+                    nodes.push(node_of(&nest.buffer(store.buffer).name, stages));
+                }
+                FeatureProgram::of_stores(nest, &knobs, stores)?
+            }
+            Features::Loops => FeatureProgram::of_context(nest, &knobs)?,
+            Features::Buffers => FeatureProgram::of_relations(nest, &knobs)?,
+        };
+        Ok(SketchFeatures { program, nodes, count: sketch.nodes.len() })
+    }
+}
+
 /// The features of every sketch of a space.
 pub struct SpaceFeatures {
     sketches: Vec<SketchFeatures>,
@@ -42,24 +64,10 @@ pub struct SpaceFeatures {
 impl SpaceFeatures {
     /// Compiles the formulas of every sketch.
     pub fn new(space: &Space, target: &Target, kind: Features) -> Result<SpaceFeatures, FeatureError> {
-        let mut sketches = Vec::new();
-        for sketch in &space.sketches {
-            let knobs: Vec<Symbol> = sketch.knobs.iter().map(|k| k.symbol.clone()).collect();
-            let program = match kind {
-                Features::Stores => FeatureProgram::new(&sketch.nest, &knobs, target)?,
-                Features::Loops => FeatureProgram::of_context(&sketch.nest, &knobs)?,
-                Features::Buffers => FeatureProgram::of_relations(&sketch.nest, &knobs)?,
-            };
-            let mut nodes = Vec::new();
-            if kind == Features::Stores {
-                for store in per_store(&sketch.nest, target) {
-                    let buffer = &sketch.nest.buffer(store.buffer).name;
-                    let stages = sketch.nodes.iter().map(|n| n.stage.as_str());
-                    nodes.push(node_of(buffer, stages));
-                }
-            }
-            sketches.push(SketchFeatures { program, nodes, count: sketch.nodes.len() });
-        }
+        let compile = |sketch: &Sketch| SketchFeatures::new(sketch, target, kind);
+        let sketches: Result<Vec<SketchFeatures>, FeatureError> =
+            parallel::map(&space.sketches, parallel::cores(), &compile).into_iter().collect();
+        let sketches = sketches?;
         Ok(SpaceFeatures { sketches, scratch: FeatureScratch::new(), points: Vec::new() })
     }
 

@@ -37,6 +37,7 @@ pub mod learned;
 pub mod network;
 pub mod objective;
 pub mod outcome;
+pub mod parallel;
 pub mod pool;
 pub mod random;
 pub mod rounds;

@@ -32,7 +32,7 @@ use crate::felix::scorer::SharedScorer;
 use crate::pool::Pool;
 use crate::rounds::{Planner, Rounds};
 use crate::space_domain::SpaceDomain;
-use crate::{Candidate, Features, SpaceFeatures, diversity};
+use crate::{Candidate, Features, Rng, SpaceFeatures, diversity, parallel};
 
 /// Parameters of [`Felix`].
 #[derive(Clone, Debug, PartialEq)]
@@ -139,7 +139,7 @@ impl Felix {
         if self.programs.is_empty() {
             let (target, options) = (&self.target, self.params.formulas);
             let compile = |s: &Sketch| smooth_program(s, target, options).ok();
-            self.programs = compile_all(&self.space.sketches, self.params.descent.threads, &compile);
+            self.programs = parallel::map(&self.space.sketches, self.params.descent.threads, &compile);
         }
         &self.programs
     }
@@ -166,12 +166,23 @@ impl Felix {
     fn descend(&mut self, steps: usize) -> Vec<Candidate> {
         let space = self.space.clone();
         let relaxations: Vec<Relaxation<'_>> = space.sketches.iter().map(Relaxation::new).collect();
-        let mut seeds = Vec::new();
-        let mut met = Vec::new();
-        for (sketch, relaxation) in relaxations.iter().enumerate() {
-            let (points, drawn) = self.start(sketch, relaxation);
-            seeds.push(points);
-            met.extend(drawn);
+        let near: Vec<Vec<Vec<f64>>> =
+            relaxations.iter().enumerate().map(|(sketch, r)| self.near_measured(sketch, r)).collect();
+        let count = self.params.seeds.max(1);
+        let draws = |near: &Vec<Vec<f64>>| (count - near.len()) * self.params.draws.max(1);
+        let wanted: Vec<(usize, usize, Rng)> =
+            near.iter().enumerate().map(|(at, near)| (at, draws(near), self.rounds.rng.fork())).collect();
+        let draw = |(sketch, draws, rng): &(usize, usize, Rng)| -> Vec<Candidate> {
+            let mut rng = rng.clone();
+            (0..*draws).map(|_| space.sample_in(*sketch, &mut rng)).collect()
+        };
+        let drawn = parallel::map(&wanted, self.params.descent.threads, &draw);
+        let (mut seeds, mut met) = (Vec::new(), Vec::new());
+        for ((mut points, drawn), relaxation) in near.into_iter().zip(drawn).zip(&relaxations) {
+            let best = self.best_scored(drawn, count - points.len());
+            points.extend(best.iter().map(|candidate| relaxation.point(&candidate.values)));
+            seeds.push(points.concat());
+            met.extend(best);
         }
         if steps > 0 {
             self.programs();
@@ -197,11 +208,9 @@ impl Felix {
         }
     }
 
-    /// Where the points of a sketch start: near its fastest measured candidates, and at the best of random ones. These
-    /// random candidates are returned too.
-    fn start(&mut self, sketch: usize, relaxation: &Relaxation<'_>) -> (Vec<f64>, Vec<Candidate>) {
-        let count = self.params.seeds.max(1);
-        let near = (count as f64 * self.params.measured) as usize;
+    /// Points near the fastest measured candidates of a sketch.
+    fn near_measured(&mut self, sketch: usize, relaxation: &Relaxation<'_>) -> Vec<Vec<f64>> {
+        let near = (self.params.seeds.max(1) as f64 * self.params.measured) as usize;
         let best = self.rounds.history.best(near * 4);
         let fastest = best.into_iter().filter(|s| s.candidate.sketch == sketch).take(near);
         let mut points = Vec::new();
@@ -209,16 +218,16 @@ impl Felix {
             let from = relaxation.point(&sample.candidate.values);
             points.push(relaxation.shaken(&from, SHAKE, &mut self.rounds.rng));
         }
-        let wanted = count - points.len();
-        let draws = wanted * self.params.draws.max(1);
-        let drawn: Vec<Candidate> =
-            (0..draws).map(|_| self.space.sample_in(sketch, &mut self.rounds.rng)).collect();
-        let scores = self.scorer.score(&mut self.features, &drawn);
-        let mut order: Vec<usize> = (0..drawn.len()).collect();
-        order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
-        order.truncate(wanted);
-        points.extend(order.iter().map(|at| relaxation.point(&drawn[*at].values)));
-        (points.concat(), order.into_iter().map(|at| drawn[at].clone()).collect())
+        points
+    }
+
+    /// So many candidates with the best scores.
+    fn best_scored(&mut self, candidates: Vec<Candidate>, count: usize) -> Vec<Candidate> {
+        let scores = self.scorer.score(&mut self.features, &candidates);
+        let mut scored: Vec<(f32, Candidate)> = scores.into_iter().zip(candidates).collect();
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+        scored.truncate(count);
+        scored.into_iter().map(|(_, candidate)| candidate).collect()
     }
 
     /// Plans the best-scored variations of the fastest measured candidates.
@@ -269,30 +278,6 @@ pub fn smooth_program(
     let relaxed = Relaxation::new(sketch);
     let (symbols, ranges, limits) = (relaxed.symbols(), relaxed.ranges(), relaxed.constraints());
     SmoothProgram::new(&sketch.nest, &symbols, &ranges, &limits, target, options)
-}
-
-/// Compiles the formulas of all sketches, on several threads.
-fn compile_all(
-    sketches: &[Sketch],
-    threads: usize,
-    compile: &(dyn Fn(&Sketch) -> Option<SmoothProgram> + Sync),
-) -> Vec<Option<SmoothProgram>> {
-    let threads = threads.clamp(1, sketches.len().max(1));
-    let share = |first: usize| -> Vec<(usize, Option<SmoothProgram>)> {
-        (first..sketches.len()).step_by(threads).map(|at| (at, compile(&sketches[at]))).collect()
-    };
-    let mut done = std::thread::scope(|scope| {
-        let share = &share;
-        let others: Vec<_> = (1..threads).map(|t| scope.spawn(move || share(t))).collect();
-        let mut done = share(0);
-        for (t, other) in (1..).zip(others) {
-            let lost = || (t..sketches.len()).step_by(threads).map(|at| (at, None)).collect();
-            done.extend(other.join().unwrap_or_else(|_| lost()));
-        }
-        done
-    });
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, program)| program).collect()
 }
 
 impl Planner for Felix {
