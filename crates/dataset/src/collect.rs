@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use talweg_db::{Database, NewRecord, RunId, RunInfo, TargetKey};
 use talweg_ops::Spec;
+use talweg_search::felix::scorer::SharedScorer;
 use talweg_search::history::History;
-use talweg_search::{Candidate, Domain, Outcome, Sample, SpaceDomain};
+use talweg_search::{Candidate, Domain, Features, Outcome, Sample, SpaceDomain, SpaceFeatures};
 use talweg_space::{Rng, Space};
 use talweg_target::Target;
-use talweg_tuner::Runner;
 use talweg_tuner::records::{sample_of, task_key, trace_text};
 use talweg_tuner::runner::{Effort, LOST};
+use talweg_tuner::task::default_program;
+use talweg_tuner::{Runner, TaskSpec};
 
 use crate::error::DatasetError;
 
@@ -24,6 +26,8 @@ const SLOW: f64 = 4.0;
 const ROUND: usize = 16;
 /// Tries for a new neighbour of a fast program.
 const TRIES: usize = 8;
+/// Random programs of which the shipped network chooses one.
+const DRAWS: usize = 64;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -36,6 +40,8 @@ pub struct CollectOptions {
     pub seed: u64,
     /// Programs of every operator.
     pub programs: usize,
+    /// Whether the shipped network chooses some of them: a network learns what it overrates when that is measured.
+    pub guided: bool,
     /// Time for the samples of one program.
     pub sampling: Duration,
     /// When to stop.
@@ -85,8 +91,31 @@ struct Work<'a, R: Runner> {
     space: Arc<Space>,
     domain: SpaceDomain,
     history: History,
+    guide: Option<Guide>,
     data: R::Data,
     rng: Rng,
+}
+
+/// The shipped network, with the features it reads.
+struct Guide {
+    network: SharedScorer,
+    features: SpaceFeatures,
+}
+
+impl Guide {
+    /// None where no network is shipped for the target, or the space cannot be described.
+    fn new(space: &Space, options: &CollectOptions) -> Option<Guide> {
+        let network = SharedScorer::network(&options.target, options.threads, options.seed);
+        let features = SpaceFeatures::new(space, &options.target, Features::Stores).ok()?;
+        network.is_trained().then_some(Guide { network, features })
+    }
+
+    /// The best-scored of some programs.
+    fn choose(&mut self, mut drawn: Vec<Candidate>) -> Option<Candidate> {
+        let scores = self.network.score(&mut self.features, &drawn);
+        let best = (0..drawn.len()).max_by(|a, b| scores[*a].total_cmp(&scores[*b]))?;
+        Some(drawn.swap_remove(best))
+    }
 }
 
 /// Measures programs of operators, one after the other. What earlier runs have stored is not measured again.
@@ -152,14 +181,20 @@ fn operator<R: Runner>(
     if domain.size() <= known.len() as f64 {
         return Ok(Progress::Known);
     }
-    let data = match runner.data(&dag) {
+    let task = TaskSpec { name: spec.to_string(), dag: dag.clone(), weight: 1.0, flops: spec.flops() };
+    let default = match default_program(&task, &options.target) {
+        Ok((_, nest)) => nest,
+        Err(error) => return Ok(Progress::Skipped(error.to_string())),
+    };
+    let data = match runner.data_by(&dag, &default) {
         Ok(data) => data,
         Err(error) => return Ok(Progress::Skipped(error.to_string())),
     };
     let mut history = History::default();
     history.tell(&known.iter().filter_map(|r| sample_of(&space, r)).collect::<Vec<_>>());
     let stream = options.seed ^ ((at as u64) << 24) ^ (known.len() as u64);
-    let mut work = Work::<R> { options, space, domain, history, data, rng: Rng::new(stream) };
+    let guide = options.guided.then(|| Guide::new(&space, options)).flatten();
+    let mut work = Work::<R> { options, space, domain, history, guide, data, rng: Rng::new(stream) };
     let (mut left, mut good, mut failed, mut failure) = (options.programs - known.len(), 0, 0, None);
     while left > 0 && !options.is_over() {
         let asked = work.ask(left.min(ROUND));
@@ -195,32 +230,44 @@ impl<R: Runner> Work<'_, R> {
     }
 
     /// The first half of an operator's programs is random; of the others most are neighbours of the fastest, so that a
-    /// model learns to tell good programs apart, too.
+    /// model learns to tell good programs apart, too. With a guide every other neighbour makes room for its choice.
     fn ask(&mut self, count: usize) -> Vec<Candidate> {
         let measured = self.history.samples().len();
         let mut asked = Vec::new();
         if measured * 2 >= self.options.programs {
             let best: Vec<Candidate> =
                 self.history.best(measured / 4).iter().map(|s| s.candidate.clone()).collect();
-            for _ in 0..count - count / 4 {
-                let mut neighbour = None;
-                for _ in 0..TRIES {
-                    let Some(parent) = self.rng.pick(&best).cloned() else { break };
-                    let mut child = parent;
-                    for _ in 0..1 + self.rng.below(3) {
-                        child = self.domain.mutate(&child, &mut self.rng).unwrap_or(child);
-                    }
-                    if !self.history.knows(&child) {
-                        neighbour = Some(child);
-                        break;
-                    }
-                }
-                asked.extend(neighbour.filter(|c| self.history.propose(c)));
+            for at in 0..count - count / 4 {
+                let found = if at % 2 == 0 { self.guided() } else { None };
+                let found = found.or_else(|| self.neighbour(&best));
+                asked.extend(found.filter(|c| self.history.propose(c)));
             }
         }
         let random = self.history.draw(&self.domain, count - asked.len(), &mut self.rng);
         asked.extend(random);
         asked
+    }
+
+    /// A new program that the guide takes for fast.
+    fn guided(&mut self) -> Option<Candidate> {
+        let guide = self.guide.as_mut()?;
+        let mut drawn: Vec<Candidate> = (0..DRAWS).map(|_| self.space.sample(&mut self.rng)).collect();
+        drawn.retain(|c| !self.history.knows(c));
+        guide.choose(drawn)
+    }
+
+    /// A new program a few changes away from one of these.
+    fn neighbour(&mut self, best: &[Candidate]) -> Option<Candidate> {
+        for _ in 0..TRIES {
+            let mut child = self.rng.pick(best)?.clone();
+            for _ in 0..1 + self.rng.below(3) {
+                child = self.domain.mutate(&child, &mut self.rng).unwrap_or(child);
+            }
+            if !self.history.knows(&child) {
+                return Some(child);
+            }
+        }
+        None
     }
 
     /// Builds and measures programs. Those lost to somebody else's kill, or not reached in time, are left out.
@@ -278,6 +325,7 @@ mod tests {
             threads: 1,
             seed: 1,
             programs: 12,
+            guided: false,
             sampling: Duration::from_millis(1),
             deadline: None,
             stop: Arc::default(),
@@ -312,5 +360,24 @@ mod tests {
         options.deadline = Some(Instant::now());
         options.programs = 40;
         assert_eq!(go(&options, &mut db).0, Collected::default());
+    }
+
+    #[test]
+    fn what_the_network_chooses_is_measured_too() {
+        let target = Target::generic(talweg_target::Isa::Avx512);
+        let specs = [Spec::parse("matmul:m=128,n=128,k=128").unwrap()];
+        let mut runner = Simulated { device: SimulatedDevice::new(target.clone()) };
+        let mut traces = |guided| {
+            let mut db = Database::open_in_memory().unwrap();
+            let options = CollectOptions { guided, programs: 32, ..options(&target) };
+            collect(&specs, &options, &mut db, &mut runner, &mut |_, _| {}).unwrap();
+            let key = task_key(&specs[0].build().unwrap());
+            let records = db.records(&key, &TargetKey::new(target.fingerprint()), 1).unwrap();
+            records.into_iter().map(|r| r.trace).collect::<Vec<_>>()
+        };
+        let (plain, guided) = (traces(false), traces(true));
+        assert_eq!((plain.len(), guided.len()), (32, 32));
+        assert_eq!(plain[..16], guided[..16]);
+        assert_ne!(plain[16..], guided[16..]);
     }
 }

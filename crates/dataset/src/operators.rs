@@ -28,9 +28,9 @@ const FAMILIES: [&str; 20] = [
 ];
 
 /// Operations of one run: enough to be timed, few enough for slow schedules to end soon.
-const FLOPS: std::ops::RangeInclusive<f64> = 2e5..=2.5e8;
+const FLOPS: std::ops::RangeInclusive<f64> = 2e5..=1.5e9;
 /// Bytes an operator touches at most.
-const BYTES: f64 = 24e6;
+const BYTES: f64 = 40e6;
 /// Draws until an operator is of a good size.
 const DRAWS: usize = 200;
 

@@ -69,6 +69,9 @@ struct CollectArguments {
     /// How many programs of each.
     #[arg(long, default_value_t = 32, value_name = "N")]
     programs: usize,
+    /// Let the shipped network choose three in sixteen of them.
+    #[arg(long)]
+    guided: bool,
     /// Threads of their parallel loops.
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
@@ -191,6 +194,7 @@ fn run_collect(arguments: &CollectArguments, json: bool) -> Result<(), Failure> 
         threads: arguments.threads,
         seed: arguments.seed,
         programs: arguments.programs,
+        guided: arguments.guided,
         sampling,
         deadline: budget.and_then(|b| started.checked_add(b)),
         stop,
