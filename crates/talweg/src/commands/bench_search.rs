@@ -1,12 +1,12 @@
 //! `talweg bench search`: how fast strategies find fast programs.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
 use serde_json::json;
-use talweg::contest::operators::{name_of, operators};
+use talweg::contest::operators::{is_network, name_of, operators};
 use talweg::contest::{
     ContestError, Contestant, Folder, Playoff, Run, Settings, Table, curves, markdown::markdown,
 };
@@ -31,6 +31,7 @@ const SIMULATED_TRIALS: usize = 200;
                   runs are kept in the output folder: called again, the command goes on where it was.\n\n\
                   Examples:\n  talweg bench search --budget 20s --seeds 1 --ops matmul:m=512,n=512,k=512 softmax:rows=1536,n=128\n  \
                   talweg bench search --simulated --strategies ansor,random\n  \
+                  talweg bench search --from-default --budget 10m --seeds 1 --ops resnet50.onnx bert.onnx\n  \
                   talweg bench search --report --json"
 )]
 pub struct Arguments {
@@ -43,7 +44,8 @@ pub struct Arguments {
     /// Compare felix with felix with single parts switched, in place of strategies.
     #[arg(long, conflicts_with_all = ["strategies", "models"])]
     ablation: bool,
-    /// The operators; without it those of the quality bar of tuning, a fused convolution and the scores of attention.
+    /// The operators, or networks as .onnx files; without it those of the quality bar of tuning, a fused convolution and the
+    /// scores of attention.
     #[arg(long, num_args = 1.., value_name = "SPEC")]
     ops: Vec<String>,
     /// Time of each run: 20s, 5m.
@@ -237,6 +239,9 @@ impl Bench {
         command.args(["tune", spec, "--json", "--seed", &seed.to_string()]);
         command.args(["--threads", &self.settings.threads.to_string()]).args(&contestant.arguments);
         command.args(["--start", if self.settings.from_default { "default" } else { "nothing" }]);
+        if is_network(spec) {
+            command.arg("--output").arg(dir.path().join("network.talweg"));
+        }
         match self.settings.budget {
             Some(seconds) => {
                 command.args(["--budget", &format!("{seconds}s")]).arg("--db").arg(dir.path().join("run.db"));
@@ -254,8 +259,12 @@ impl Bench {
         }
     }
 
-    /// Times what all searches found for an operator alternately, unless a run is missing.
+    /// Times what all searches found for an operator alternately, unless a run is missing. Of a network only the times of
+    /// its runs are known.
     fn play_off(&self, spec: &str, seed: u64) -> Result<(), Failure> {
+        if is_network(spec) {
+            return Ok(());
+        }
         let mut runs = Vec::new();
         for contestant in &self.contestants {
             match self.folder.run(spec, &contestant.name, seed, &self.settings).map_err(classify)? {
@@ -322,19 +331,29 @@ fn contestants(strategies: &[String], models: &[String]) -> Result<Vec<Contestan
     Ok(out)
 }
 
-/// The operators, checked.
+/// The operators and networks, checked.
 fn specs(given: &[String]) -> Result<Vec<String>, Failure> {
     let known = operators().map(|(_, spec)| spec.to_string());
     let texts: Vec<String> = if given.is_empty() { known.collect() } else { given.to_vec() };
     let mut out = Vec::new();
     for text in texts {
-        let spec = Spec::parse(&text).map_err(Failure::input)?;
-        let dag = spec.build().map_err(Failure::input)?;
-        check_memory(&dag).map_err(Failure::input)?;
         if out.contains(&text) {
             return Err(Failure::input(format!("--ops: `{text}` is given twice; give every operator once")));
         }
+        check_spec(&text)?;
         out.push(text);
     }
     Ok(out)
+}
+
+fn check_spec(text: &str) -> Result<(), Failure> {
+    if is_network(text) {
+        return match Path::new(text).is_file() {
+            true => Ok(()),
+            false => Err(Failure::input(format!("--ops {text}: there is no such file"))),
+        };
+    }
+    let spec = Spec::parse(text).map_err(Failure::input)?;
+    let dag = spec.build().map_err(Failure::input)?;
+    check_memory(&dag).map_err(Failure::input)
 }

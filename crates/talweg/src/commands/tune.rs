@@ -269,13 +269,19 @@ fn task_object(task: &TaskReport) -> Value {
     })
 }
 
+fn weighted_object(task: &TaskReport) -> Value {
+    let mut object = task_object(task);
+    object["weight"] = json!(task.weight);
+    object
+}
+
 fn object(report: &TuneReport, arguments: &Arguments, threads: usize) -> Value {
     let mut object = match report.tasks.as_slice() {
         [task] => task_object(task),
         tasks => {
             let total = |of: fn(&TaskReport) -> f64| tasks.iter().map(|t| t.weight * of(t)).sum::<f64>();
             json!({
-                "tasks": tasks.iter().map(task_object).collect::<Vec<_>>(),
+                "tasks": tasks.iter().map(weighted_object).collect::<Vec<_>>(),
                 "best_us": total(|t| t.best_seconds) * 1e6,
                 "default_us": total(|t| t.default_seconds) * 1e6,
                 "gflops": total(|t| t.gflops * t.best_seconds) / total(|t| t.best_seconds),

@@ -1,5 +1,7 @@
 //! The operators searches are compared on.
 
+use std::path::Path;
+
 use talweg_ops::quality::{Named, QUALITY};
 
 /// A convolution with its normalisation and activation, and the scores of attention.
@@ -13,8 +15,16 @@ pub fn operators() -> impl Iterator<Item = Named> {
     QUALITY.into_iter().chain(BLOCKS)
 }
 
-/// The name of an operator in reports: the one it has in the list, or its SPEC.
+/// Whether a network is meant, by the path of its file, and not an operator.
+pub fn is_network(spec: &str) -> bool {
+    spec.ends_with(".onnx")
+}
+
+/// The name of an operator in reports: the one it has in the list, or its SPEC. That of a network is its file's.
 pub fn name_of(spec: &str) -> &str {
+    if is_network(spec) {
+        return Path::new(spec).file_stem().and_then(|stem| stem.to_str()).unwrap_or(spec);
+    }
     operators().find(|(_, known)| *known == spec).map_or(spec, |(name, _)| name)
 }
 
@@ -33,5 +43,6 @@ mod tests {
         }
         assert_eq!(operators().map(|o| o.0).collect::<BTreeSet<_>>().len(), operators().count());
         assert_eq!(name_of("relu:n=4"), "relu:n=4");
+        assert_eq!(name_of("models/resnet50.onnx"), "resnet50");
     }
 }

@@ -35,7 +35,7 @@ impl Settings {
 /// What is kept of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The operator's SPEC.
+    /// The operator's SPEC, or the path of a network's file.
     pub spec: String,
     /// The contestant's name.
     pub contestant: String,
@@ -57,9 +57,9 @@ pub struct Run {
     pub stopped_by: String,
     /// When it had a new best, in the unit of its settings, and that best in microseconds.
     pub curve: Vec<(f64, f64)>,
-    /// The steps of what was best at each point of the curve.
+    /// The steps of what was best at each point of the curve; none for a network.
     pub curve_schedules: Vec<String>,
-    /// The winner's steps.
+    /// The winner's steps; empty for a network.
     pub schedule: String,
     /// Where its time went.
     pub phases: Value,
@@ -110,6 +110,42 @@ pub enum ContestError {
     },
 }
 
+/// When a report has a new best, in the unit of the settings, and that best in microseconds.
+fn curve_of(report: &Value, settings: &Settings) -> Option<Vec<(f64, f64)>> {
+    let best = report["curve"].as_array()?.iter().map(|p| (p[0].as_f64(), p[1].as_f64()));
+    let trials = report["curve_trials"].as_array()?.iter().map(Value::as_f64);
+    let point = |((at, us), trial): ((Option<f64>, Option<f64>), Option<f64>)| {
+        let at = if settings.simulated { trial } else { at };
+        at.zip(us)
+    };
+    best.zip(trials).map(point).collect()
+}
+
+/// A task of a network: how often it runs, and its best over time.
+struct Part {
+    weight: f64,
+    curve: Vec<(f64, f64)>,
+}
+
+impl Part {
+    fn of(task: &Value, settings: &Settings) -> Option<Part> {
+        Some(Part { weight: task["weight"].as_f64()?, curve: curve_of(task, settings)? })
+    }
+}
+
+/// The time of all tasks together by the best known of each, from the moment when all have one.
+fn sum(parts: &[Part]) -> Vec<(f64, f64)> {
+    let mut moments: Vec<f64> = parts.iter().flat_map(|p| &p.curve).map(|point| point.0).collect();
+    moments.sort_by(f64::total_cmp);
+    moments.dedup();
+    let known = |part: &Part, moment: f64| {
+        let at = part.curve.iter().take_while(|point| point.0 <= moment).last()?;
+        Some(part.weight * at.1)
+    };
+    let all = |moment: f64| parts.iter().map(|part| known(part, moment)).sum::<Option<f64>>();
+    moments.into_iter().filter_map(|moment| Some((moment, all(moment)?))).collect()
+}
+
 /// The contestants and the operators of some runs, each once, in the order in which they appear.
 pub(super) fn appearing(runs: &[Run]) -> (Vec<&str>, Vec<&str>) {
     let (mut names, mut specs) = (Vec::new(), Vec::new());
@@ -140,19 +176,24 @@ impl Run {
         let list = |field| -> Result<&Vec<Value>, ContestError> {
             report[field].as_array().ok_or_else(|| missing(field))
         };
-        let best = list("curve")?.iter().map(|p| (p[0].as_f64(), p[1].as_f64()));
-        let trials = list("curve_trials")?.iter().map(Value::as_f64);
-        let mut curve = Vec::new();
-        for ((at, us), trial) in best.zip(trials) {
-            let at = if settings.simulated { trial } else { at };
-            curve.push(at.zip(us).ok_or_else(|| missing("curve"))?);
-        }
+        let tasks = report["tasks"].as_array();
+        let curve = match tasks {
+            Some(tasks) => {
+                let parts: Option<Vec<Part>> = tasks.iter().map(|task| Part::of(task, settings)).collect();
+                sum(&parts.ok_or_else(|| missing("curve"))?)
+            }
+            None => curve_of(&report, settings).ok_or_else(|| missing("curve"))?,
+        };
         if curve.is_empty() {
             return Err(ContestError::Nothing { limit: describe(settings) });
         }
-        let schedules = list("curve_schedules")?.iter().map(|s| s.as_str().map(str::to_string));
-        let curve_schedules = schedules.collect::<Option<Vec<String>>>();
-        let curve_schedules = curve_schedules.filter(|s| s.len() == curve.len());
+        let mut curve_schedules = Some(Vec::new());
+        if tasks.is_none() {
+            let schedules = list("curve_schedules")?.iter().map(|s| s.as_str().map(str::to_string));
+            let known = schedules.collect::<Option<Vec<String>>>();
+            curve_schedules = known.filter(|s| s.len() == curve.len());
+        }
+        let schedule = report["schedule"].as_str().or(tasks.map(|_| ""));
         Ok(Run {
             spec: spec.into(),
             contestant: contestant.into(),
@@ -166,7 +207,7 @@ impl Run {
             stopped_by: report["stopped_by"].as_str().ok_or_else(|| missing("stopped_by"))?.into(),
             curve,
             curve_schedules: curve_schedules.ok_or_else(|| missing("curve_schedules"))?,
-            schedule: report["schedule"].as_str().ok_or_else(|| missing("schedule"))?.into(),
+            schedule: schedule.ok_or_else(|| missing("schedule"))?.into(),
             phases: report["phases"].clone(),
         })
     }
@@ -324,6 +365,20 @@ mod tests {
         let bad = Run::from_report("relu:n=4", "felix", 1, &settings(false), none);
         let text = bad.expect_err("nothing was found").to_string();
         assert!(text.contains("--budget 3s"), "{text}");
+    }
+
+    #[test]
+    fn the_curve_of_a_network_is_that_of_its_tasks() {
+        let report = r#"{"best_us": 24.0, "default_us": 40.0, "trials": 40, "seconds": 3.5, "stopped_by": "budget",
+            "phases": {}, "tasks": [
+                {"weight": 2.0, "curve": [[0.5, 10.0], [2.0, 8.0]], "curve_trials": [0, 17]},
+                {"weight": 1.0, "curve": [[1.0, 20.0], [3.0, 8.0]], "curve_trials": [0, 9]}]}"#;
+        let run = Run::from_report("a/net.onnx", "felix", 1, &settings(false), report).expect("a report");
+        assert_eq!(run.curve, [(1.0, 40.0), (2.0, 36.0), (3.0, 24.0)]);
+        assert!(run.curve_schedules.is_empty() && run.schedule.is_empty());
+        let none = report.replace("weight", "mass");
+        let bad = Run::from_report("a/net.onnx", "felix", 1, &settings(false), &none);
+        assert!(matches!(bad, Err(ContestError::Report { field: "curve", .. })), "{bad:?}");
     }
 
     #[test]
