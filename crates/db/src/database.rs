@@ -147,8 +147,10 @@ impl Database {
     /// Replaces what a run says of its environment: some of it is known only later.
     pub fn set_environment(&mut self, run: RunId, environment: &str) -> Result<(), DbError> {
         let tx = write(&mut self.conn, &self.path)?;
-        tx.execute("UPDATE run SET environment = ?2 WHERE id = ?1", params![run.0, environment])
-            .at(&self.path)?;
+        let change = "UPDATE run SET environment = ?2 WHERE id = ?1";
+        if tx.execute(change, params![run.0, environment]).at(&self.path)? == 0 {
+            return Err(DbError::NoSuchRun { path: self.path.clone(), run });
+        }
         tx.commit().at(&self.path)
     }
 
@@ -322,6 +324,16 @@ fn new_uid(info: &RunInfo) -> String {
 mod tests {
     use super::*;
     use crate::record::{Samples, TargetKey, TaskKey};
+
+    #[test]
+    fn what_a_run_says_of_its_environment_can_follow() {
+        let mut db = Database::open_in_memory().unwrap();
+        let run = db.begin_run(&RunInfo { environment: "threads: 2".into(), ..RunInfo::default() }).unwrap();
+        db.set_environment(run, "threads: 2\npeak: 5").unwrap();
+        assert_eq!(db.run(run).unwrap().info.environment, "threads: 2\npeak: 5");
+        let other = db.set_environment(RunId(run.0 + 1), "").unwrap_err();
+        assert!(matches!(other, DbError::NoSuchRun { .. }), "{other}");
+    }
 
     #[test]
     fn a_full_disk_is_reported_and_the_batch_rolled_back() {

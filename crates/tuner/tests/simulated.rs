@@ -198,15 +198,20 @@ fn a_stop_ends_with_the_best_so_far() {
     let options = options(StrategyKind::Random, 1_000);
     let stop = options.stop.clone();
     let mut tuner = Tuner::with_runner(options, vec![task(SMALL)], simulated()).expect("a tuner");
-    let mut count = 0;
+    let (mut count, mut fastest) = (0, f64::INFINITY);
     let report = tuner.run(&mut |event| {
-        if let Event::SampleMeasured { .. } = event {
+        if let Event::SampleMeasured { seconds, .. } = event {
             count += 1;
+            fastest = seconds.map_or(fastest, |s| fastest.min(s));
             stop.store(count >= 20, std::sync::atomic::Ordering::Relaxed);
         }
     });
     let report = report.expect("the run ends well");
     assert_eq!((report.reason, report.trials), (StopReason::Interrupted, 20));
+    // What was found is compared with the default and stored, although nobody waited for the finals.
+    let task = &report.tasks[0];
+    assert_eq!(task.default_won, fastest > task.default_seconds * 0.99, "{fastest} {task:?}");
+    assert!((task.best_seconds / fastest.min(task.default_seconds) - 1.0).abs() < 0.01, "{task:?}");
     let stats = tuner.database().stats().expect("statistics");
     assert_eq!(stats.records, 21);
     assert!(stats.tasks[0].best.is_some());

@@ -94,8 +94,10 @@ pub enum ContestError {
         /// Those of this comparison.
         wanted: String,
     },
-    /// The search had no time to find anything.
-    #[error("no candidate was measured; give more than {limit}")]
+    /// The search had no time to find anything, or anything for one of a network's tasks.
+    #[error(
+        "there was no time to measure a candidate, or one of every task of a network; give more than {limit}"
+    )]
     Nothing {
         /// What it had.
         limit: String,
