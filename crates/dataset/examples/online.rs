@@ -13,7 +13,7 @@ use std::path::Path;
 
 use talweg_cost::metrics::{clear_pair_accuracy, top_k_regret};
 use talweg_cost::{
-    Batch, Checkpoint, CostError, CostModel, Loss, Matrix, Mlp, MlpModel, Params, Samples, TrainParams,
+    Batch, Checkpoint, CostError, CostModel, Loss, Mlp, MlpModel, Params, Samples, TrainParams, Trees,
 };
 use talweg_dataset::Programs;
 use talweg_db::Database;
@@ -23,36 +23,32 @@ const LEAST: usize = 120;
 /// Programs that a model has seen.
 const SEEN: [usize; 4] = [8, 40, 72, 104];
 
-/// Programs of one task.
+/// Programs of one task, with their speeds over the best of them.
 struct Part {
-    features: Matrix,
-    offsets: Vec<usize>,
+    programs: Programs,
     labels: Vec<f32>,
 }
 
 impl Part {
-    fn of(samples: &Samples<'_>, programs: &[usize]) -> Result<Part, CostError> {
-        let Batch { features, offsets } = samples.programs;
-        let mut part =
-            Part { features: Matrix::with_cols(features.cols()), offsets: vec![0], labels: vec![] };
-        for program in programs {
-            for row in offsets[*program]..offsets[program + 1] {
-                part.features.push_row(features.row(row))?;
-            }
-            part.offsets.push(part.features.rows());
-            part.labels.push(samples.labels[*program]);
-        }
-        let best = part.labels.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-        part.labels.iter_mut().for_each(|label| *label /= best);
-        Ok(part)
+    fn of(all: &Programs, positions: &[usize]) -> Result<Part, CostError> {
+        let programs = all.at(positions.iter().copied())?;
+        let labels = programs.samples().labels;
+        let best = labels.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        let labels = labels.iter().map(|label| label / best).collect();
+        Ok(Part { programs, labels })
     }
 
     fn batch(&self) -> Batch<'_> {
-        Batch { features: &self.features, offsets: &self.offsets }
+        self.programs.samples().programs
     }
 
     fn samples(&self) -> Samples<'_> {
         Samples { programs: self.batch(), labels: &self.labels, tasks: &[] }
+    }
+
+    fn scores(&self, trees: &Trees, base: Option<&[f32]>) -> Result<Vec<f32>, CostError> {
+        let Batch { features, offsets } = self.batch();
+        trees.predict_programs(features, offsets, base)
     }
 }
 
@@ -75,13 +71,13 @@ fn corrected(model: &MlpModel, params: &Params, seen: &Part, unseen: &Part) -> R
     let samples = Samples { labels: &logs, ..seen.samples() };
     let trees = Loss::Squares.fit(&samples, params, Some(&margin))?;
     let base: Vec<f32> = model.predict(&unseen.batch())?.iter().map(|m| m + shift).collect();
-    trees.predict_programs(&unseen.features, &unseen.offsets, Some(&base))
+    unseen.scores(&trees, Some(&base))
 }
 
 /// Trees that learn to rank what a network has scored.
 fn rank_on(model: &MlpModel, params: &Params, seen: &Part, unseen: &Part) -> Result<Vec<f32>, CostError> {
     let trees = Loss::PairwiseRank.fit(&seen.samples(), params, Some(&model.predict(&seen.batch())?))?;
-    trees.predict_programs(&unseen.features, &unseen.offsets, Some(&model.predict(&unseen.batch())?))
+    unseen.scores(&trees, Some(&model.predict(&unseen.batch())?))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -108,14 +104,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             "ansor's trees",
             Box::new(|s, u| {
                 let trees = Loss::SummedSquares { floor: 0.0 }.fit(&s.samples(), &ansor, None)?;
-                trees.predict_programs(&u.features, &u.offsets, None)
+                u.scores(&trees, None)
             }),
         ),
         (
             "rank trees",
             Box::new(|s, u| {
                 let trees = Loss::PairwiseRank.fit(&s.samples(), &rank, None)?;
-                trees.predict_programs(&u.features, &u.offsets, None)
+                u.scores(&trees, None)
             }),
         ),
         ("rank trees on the network", Box::new(|s, u| rank_on(&fixed, &rank, s, u))),
@@ -134,7 +130,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 if of_task.len() < LEAST {
                     continue;
                 }
-                let (seen, unseen) = (Part::of(&all, &of_task[..count])?, Part::of(&all, &of_task[count..])?);
+                let (seen, unseen) = of_task.split_at(count);
+                let (seen, unseen) = (Part::of(&programs, seen)?, Part::of(&programs, unseen)?);
                 let scores = model(&seen, &unseen)?;
                 let mut order: Vec<f32> = unseen.labels.clone();
                 order.sort_by(f32::total_cmp);

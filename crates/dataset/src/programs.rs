@@ -129,13 +129,18 @@ impl Programs {
 
     /// The programs of some tasks.
     pub fn only(&self, wanted: &dyn Fn(&TaskInfo) -> bool) -> Result<Programs, CostError> {
+        self.at((0..self.len()).filter(|p| wanted(&self.infos[self.tasks[*p] as usize])))
+    }
+
+    /// The programs at some positions, all of which there must be.
+    pub fn at(&self, positions: impl IntoIterator<Item = usize>) -> Result<Programs, CostError> {
         let mut out = Programs {
             features: Matrix::with_cols(self.features.cols()),
             offsets: vec![0],
             infos: self.infos.clone(),
             ..Programs::default()
         };
-        for program in (0..self.len()).filter(|p| wanted(&self.infos[self.tasks[*p] as usize])) {
+        for program in positions {
             for row in self.offsets[program]..self.offsets[program + 1] {
                 out.features.push_row(self.features.row(row))?;
             }
