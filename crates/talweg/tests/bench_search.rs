@@ -127,15 +127,20 @@ fn real_runs_are_timed_from_the_start_and_end_in_a_playoff() {
 fn bad_options_are_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     let (file, output) = (dir.path().join("file"), dir.path().join("none"));
+    let network = dir.path().join("net.onnx");
     std::fs::write(&file, "").expect("a file");
+    std::fs::write(&network, "").expect("a file");
     let (file, output) = (file.to_str().expect("a plain path"), output.to_str().expect("a plain path"));
-    let cases: [(&[&str], &str); 13] = [
+    let network = network.to_str().expect("a plain path");
+    let cases: [(&[&str], &str); 15] = [
         (&["--strategies", "tabu"], "ansor, autotvm"),
         (&["--models", "xgb"], "mlp-bootstrap"),
         (&["--strategies", "felix", "--models", "trees"], "has none"),
         (&["--strategies", "felix,felix"], "every name once"),
         (&["--ops", "matmull:m=4"], "did you mean `matmul`"),
         (&["--ops", TINY, TINY], "given twice"),
+        (&["--ops", "nowhere.onnx"], "no such file"),
+        (&["--simulated", "--ops", network], "operators only"),
         (&["--budget", "5x"], "such as 20s"),
         (&["--seeds", "0"], "--seeds 0"),
         (&["--threads", "0"], "--threads 0"),

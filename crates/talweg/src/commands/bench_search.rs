@@ -161,6 +161,9 @@ impl Bench {
         let ansor = contestants.iter().find(|c| c.name == "ansor");
         let reference = ansor.or(contestants.first()).map(|c| c.name.clone()).unwrap_or_default();
         let specs = specs(&arguments.ops)?;
+        if let Some(network) = specs.iter().find(|spec| arguments.simulated && is_network(spec)) {
+            return Err(Failure::input(format!("--ops {network}: --simulated takes operators only")));
+        }
         let folder = Folder::open(&arguments.output).map_err(classify)?;
         let playoff = if arguments.simulated { 0 } else { arguments.playoff };
         Ok(Bench { contestants, reference, specs, seeds: arguments.seeds, settings, playoff, folder })

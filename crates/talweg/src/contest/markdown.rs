@@ -1,10 +1,10 @@
 //! The table for people.
 
-use super::operators::name_of;
+use super::operators::{is_network, name_of};
 use super::run::Settings;
 use super::table::{LEVELS, Row, Summary, Table};
 
-/// The bars of the comparison of felix with ansor: speed-ups at each level, the lowest final ratio, the first batch.
+/// The bars of the comparison of felix with ansor on operators: speed-ups at each level, the lowest final ratio, the first batch.
 const SPEED_UP_BARS: [f64; 3] = [5.0, 4.0, 3.0];
 const FINAL_BAR: f64 = 0.97;
 const FIRST_BATCH_BAR: f64 = 1.25;
@@ -67,7 +67,8 @@ fn summary(table: &Table) -> String {
     out += &format!("| {} | |", table.reference);
     out += &" 1 |".repeat(LEVELS.len());
     out += &format!(" 1 | 1 | | {} |\n", optional(table.reference_first_batch));
-    if table.reference == "ansor" {
+    let mut rows = table.contestants.iter().flat_map(|s| &s.rows);
+    if table.reference == "ansor" && !rows.any(|row| is_network(&row.spec)) {
         out += "| bar for felix | |";
         SPEED_UP_BARS.iter().for_each(|bar| out += &format!(" {bar} |"));
         out += &format!(" | {FINAL_BAR} | | {FIRST_BATCH_BAR} |\n");
