@@ -15,9 +15,11 @@ use super::contraction::{MAX_BODY, Streamed, Tile, best_tile, rows_side_by_side}
 use super::plan::Plan;
 use crate::step::Step;
 
-/// Blocks of the reduction are at most this deep, and at least an eighth of it: loading and storing the sums costs more
-/// than shorter ones gain.
+/// Blocks of the reduction are at most this deep.
 const DEEPEST: i64 = 1024;
+/// Where blocks that fit are less deep than this, loading and storing the sums costs more than they gain, and fetching the
+/// rows again for every panel is cheaper.
+const SHALLOWEST: i64 = 384;
 /// How many times as wide as high a result must be: in others a panel passes over so many rows that it is cheap to fetch,
 /// and the sums are too many to be loaded and stored again and again.
 const WIDER: i64 = 2;
@@ -49,9 +51,9 @@ pub(super) fn applies(plan: &Plan, stage: &str, streamed: &Streamed) -> Option<S
     if rows.1 <= tile.row || whole <= plan.machine.l2 / 2 {
         return None;
     }
-    let fits = (plan.machine.l2 / 8 / (rows.1 * bytes)).clamp(DEEPEST / 8, DEEPEST);
+    let fits = (plan.machine.l2 / 8 / (rows.1 * bytes)).min(DEEPEST);
     let block = block_depth(depth.1, fits);
-    (block < depth.1).then_some(Shape { rows, columns, depth, constant, tile, block })
+    (fits >= SHALLOWEST && block < depth.1).then_some(Shape { rows, columns, depth, constant, tile, block })
 }
 
 /// The deepest block that fits and divides the depth, unless all of those are less than half as deep.
@@ -113,14 +115,14 @@ mod tests {
     use crate::concrete::concretize;
 
     fn default_of(spec: &str) -> String {
-        default_with(spec, 48 << 10)
+        default_with(spec, 48 << 10, 2 << 20)
     }
 
-    /// The default's text for a size of the first cache level, after it was seen to lower to a legal nest.
-    fn default_with(spec: &str, l1d: u64) -> String {
+    /// The default's text for sizes of the first two cache levels, after it was seen to lower to a legal nest.
+    fn default_with(spec: &str, l1d: u64, l2: u64) -> String {
         let dag = Spec::parse(spec).expect("a spec").build().expect("legal");
         let mut target = Target::named("avx512").expect("known");
-        (target.l1d, target.l2, target.cores) = (l1d, 2 << 20, 2);
+        (target.l1d, target.l2, target.cores) = (l1d, l2, 2);
         let trace = default_trace(&dag, &target);
         let lowered = Schedule::replay(dag, &trace).expect("legal").lower().expect("lowers");
         let nest = concretize(&lowered, &|_| None).expect("no knobs");
@@ -137,10 +139,16 @@ mod tests {
     }
 
     #[test]
+    fn a_small_second_level_leaves_the_reduction_whole() {
+        let whole = default_with("matmul:m=128,n=768,k=3072,epilogue=bias+gelu", 32 << 10, 512 << 10);
+        assert!(whole.contains("reorder matmul k.0 k.1 i j"), "{whole}");
+    }
+
+    #[test]
     fn rows_that_share_a_set_of_the_cache_are_few() {
-        let crowded = default_with("matmul:m=100,n=2048,k=2048", 32 << 10);
+        let crowded = default_with("matmul:m=100,n=2048,k=2048", 32 << 10, 2 << 20);
         assert!(crowded.contains("split matmul.local i [6]"), "{crowded}");
-        let apart = default_with("matmul:m=100,n=2048,k=5504", 32 << 10);
+        let apart = default_with("matmul:m=100,n=2048,k=5504", 32 << 10, 2 << 20);
         assert!(apart.contains("split matmul.local i [9]"), "{apart}");
     }
 
