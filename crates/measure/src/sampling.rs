@@ -2,7 +2,7 @@
 //!
 //! [`sample`] drives a [`Device`], which in a worker is the loaded kernel with the machine's clock and in the tests
 //! a script. After a warm-up it repeats the kernel often enough that one sample is long against the clock's
-//! resolution, and takes samples until their spread is small or the time is used up.
+//! resolution, and takes samples until their median is known well enough or the time is used up.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,14 @@ pub struct Sampling {
     pub warm_up_seconds: f64,
     /// One sample repeats the kernel until it takes at least this long.
     pub sample_seconds: f64,
-    /// Samples to take before the spread may end the measurement.
+    /// Samples to take before their spread may end the measurement.
     pub min_samples: u32,
     /// Samples that end the measurement whatever their spread.
     pub max_samples: u32,
     /// Time for all of it. One sample is always taken, however slow the kernel is.
     pub budget_seconds: f64,
-    /// The measurement ends when [`Samples::spread`] is at most this.
+    /// The measurement ends when the median is as certain as that of [`Sampling::min_samples`] samples with this
+    /// [`Samples::spread`]: twice the spread takes four times the samples.
     pub target_spread: f64,
     /// Empties the caches before each sample, which is then a single run.
     pub cold_caches: bool,
@@ -67,6 +68,12 @@ impl Sampling {
         let behind = |rival: f64| fastest > rival * BEHIND[step];
         samples >= 1
             && (self.slower_than.is_some_and(|limit| fastest > limit) || self.rival.is_some_and(behind))
+    }
+
+    /// Whether so many samples with this spread tell the median well enough: its error shrinks with the root of their number.
+    fn is_settled(&self, spread: f64, samples: u32) -> bool {
+        let least = self.min_samples.max(2);
+        samples >= least && spread <= self.target_spread * (f64::from(samples) / f64::from(least)).sqrt()
     }
 
     /// The same with numbers that can be written down: endless times become very long.
@@ -134,7 +141,7 @@ pub trait Device {
 /// Why a measurement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stop {
-    /// The spread of the samples is small enough.
+    /// The median is certain enough.
     Settled,
     /// The largest number of samples was taken.
     Count,
@@ -275,7 +282,7 @@ pub fn sample(settings: &Sampling, device: &mut impl Device, first: Option<f64>)
             continue;
         }
         let taken = samples.seconds.len() as u32;
-        if taken >= settings.min_samples.max(2) && spread(samples.best_guess()) <= settings.target_spread {
+        if settings.is_settled(spread(samples.best_guess()), taken) {
             samples.stop = Stop::Settled;
             break;
         }
@@ -429,6 +436,19 @@ mod tests {
         assert!(samples.spread() > 0.5);
         assert!(close(samples.low_quantile(), 1e-4));
         assert!(close(samples.min(), 1e-4));
+    }
+
+    #[test]
+    fn a_wider_spread_takes_more_samples_and_ends_too() {
+        // Times between -3 and +3 %, in an order without runs of equal ones.
+        let mut device = script(|n| 1e-4 * (1.0 + 0.01 * ((n * 5 % 7) as f64 - 3.0)), |_| 1.0);
+        let settings = Sampling { budget_seconds: 10.0, ..Sampling::default() };
+        let samples = sample(&settings, &mut device, None);
+        assert_eq!(samples.stop, Stop::Settled);
+        let (spread, taken) = (samples.spread(), samples.seconds.len());
+        assert!(spread > settings.target_spread, "{spread}");
+        let needed = (7.0 * (spread / settings.target_spread).powi(2)).ceil() as usize;
+        assert!(taken.abs_diff(needed) <= 3, "{taken} taken, {needed} needed at a spread of {spread}");
     }
 
     #[test]
