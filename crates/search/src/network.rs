@@ -9,7 +9,8 @@ use talweg_target::{Arch, Target};
 use crate::learned::SharedModel;
 
 /// What the network is told besides the features of stores, in the order of its last columns.
-pub const CONTEXT: [&str; 2] = ["log2(threads)", "log2(vector lanes)"];
+pub const CONTEXT: [&str; 4] =
+    ["log2(threads)", "log2(vector lanes)", "log2(KiB of first cache level)", "log2(KiB of second cache level)"];
 
 /// Columns the network reads: the features of a store, then its context.
 pub const NETWORK_WIDTH: usize = STORE_WIDTH + CONTEXT.len();
@@ -21,8 +22,9 @@ const BOOTSTRAP: usize = 32;
 static X86_64: &[u8] = include_bytes!("../../../models/x86-64.mlp");
 
 /// The values of [`CONTEXT`].
-pub fn context(target: &Target, threads: usize) -> [f32; 2] {
-    [(threads.max(1) as f32).log2(), (target.lanes(4) as f32).log2()]
+pub fn context(target: &Target, threads: usize) -> [f32; CONTEXT.len()] {
+    let kib = |bytes: u64| (bytes.max(1024) / 1024) as f32;
+    [threads.max(1) as f32, target.lanes(4) as f32, kib(target.l1d), kib(target.l2)].map(f32::log2)
 }
 
 /// The checkpoint that ships with talweg for a target; none if there is none, or if it reads other features than these.

@@ -43,9 +43,8 @@ fn instructions(target: &Target) -> Option<Advice> {
     match target.isa {
         Isa::Avx512 => None,
         Isa::Avx2 => advice(
-            "this CPU has AVX2 and not AVX-512; vectors hold 8 numbers, and the shipped cost model knows such machines \
-             only through a restricted AVX-512 one",
-            "tune on the machine that the artefact will run on; `--model mlp-bootstrap` learns from its samples alone",
+            "this CPU has AVX2 and not AVX-512: artefacts that were compiled for AVX-512 do not run here",
+            "tune on the machine that the artefact will run on, or compile with `--target avx2`",
         ),
         _ => advice(
             "this CPU is no x86-64 with AVX2: code is compiled for it and has not been run by the developers",
