@@ -9,8 +9,12 @@ use talweg_target::{Arch, Target};
 use crate::learned::SharedModel;
 
 /// What the network is told besides the features of stores, in the order of its last columns.
-pub const CONTEXT: [&str; 4] =
-    ["log2(threads)", "log2(vector lanes)", "log2(KiB of first cache level)", "log2(KiB of second cache level)"];
+pub const CONTEXT: [&str; 4] = [
+    "log2(threads)",
+    "log2(vector lanes)",
+    "log2(KiB of first cache level)",
+    "log2(KiB of second cache level)",
+];
 
 /// Columns the network reads: the features of a store, then its context.
 pub const NETWORK_WIDTH: usize = STORE_WIDTH + CONTEXT.len();
