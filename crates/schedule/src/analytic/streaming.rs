@@ -52,8 +52,11 @@ pub(super) fn applies(plan: &Plan, stage: &str, streamed: &Streamed) -> Option<S
         return None;
     }
     let fits = (plan.machine.l2 / 8 / (rows.1 * bytes)).min(DEEPEST);
+    if fits < SHALLOWEST {
+        return None;
+    }
     let block = block_depth(depth.1, fits);
-    (fits >= SHALLOWEST && block < depth.1).then_some(Shape { rows, columns, depth, constant, tile, block })
+    (block < depth.1).then_some(Shape { rows, columns, depth, constant, tile, block })
 }
 
 /// The deepest block that fits and divides the depth, unless all of those are less than half as deep.
@@ -142,6 +145,9 @@ mod tests {
     fn a_small_second_level_leaves_the_reduction_whole() {
         let whole = default_with("matmul:m=128,n=768,k=3072,epilogue=bias+gelu", 32 << 10, 512 << 10);
         assert!(whole.contains("reorder matmul k.0 k.1 i j"), "{whole}");
+        // Not even one step of so many rows fits.
+        let many = default_with("matmul:m=20000,n=40000,k=64", 32 << 10, 512 << 10);
+        assert!(!many.contains("reorder matmul.local k.0 j.0"), "{many}");
     }
 
     #[test]
