@@ -30,7 +30,7 @@ pub struct Samples<'a> {
 
 /// Anything that learns to score programs; larger is faster. `fit` gets all samples every time and forgets
 /// those of before.
-pub trait CostModel: Send {
+pub trait CostModel: Send + Sync {
     /// Learns from all samples so far.
     fn fit(&mut self, samples: &Samples<'_>) -> Result<(), CostError>;
 

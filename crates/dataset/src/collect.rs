@@ -8,7 +8,7 @@ use talweg_db::{Database, NewRecord, RunId, RunInfo, TargetKey};
 use talweg_ops::Spec;
 use talweg_search::felix::scorer::SharedScorer;
 use talweg_search::history::History;
-use talweg_search::{Candidate, Domain, Features, Outcome, Sample, SpaceDomain, SpaceFeatures};
+use talweg_search::{Candidate, Domain, Features, Machine, Outcome, Sample, SpaceDomain, SpaceFeatures};
 use talweg_space::{Rng, Space};
 use talweg_target::Target;
 use talweg_tuner::records::{sample_of, task_key, trace_text};
@@ -106,13 +106,15 @@ impl Guide {
     /// None where no network is shipped for the target, or the space cannot be described.
     fn new(space: &Space, options: &CollectOptions) -> Option<Guide> {
         let network = SharedScorer::network(&options.target, options.threads, options.seed);
-        let features = SpaceFeatures::new(space, &options.target, Features::Stores).ok()?;
+        let features =
+            SpaceFeatures::new(space, Machine::new(&options.target, options.threads), Features::Stores)
+                .ok()?;
         network.is_trained().then_some(Guide { network, features })
     }
 
     /// The best-scored of some programs.
     fn choose(&mut self, mut drawn: Vec<Candidate>) -> Option<Candidate> {
-        let scores = self.network.score(&mut self.features, &drawn);
+        let scores = self.network.score(&self.features, &drawn);
         let best = (0..drawn.len()).max_by(|a, b| scores[*a].total_cmp(&scores[*b]))?;
         Some(drawn.swap_remove(best))
     }

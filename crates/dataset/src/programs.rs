@@ -6,7 +6,7 @@ use talweg_cost::{Batch, CostError, Matrix, Samples};
 use talweg_db::{Database, Record, TargetKey, TaskKey};
 use talweg_ir::Dag;
 use talweg_search::network::{NETWORK_WIDTH, context};
-use talweg_search::{Features, Sample, SpaceFeatures, TrainingSet};
+use talweg_search::{Features, Machine, Sample, SpaceFeatures, TrainingSet};
 use talweg_space::Space;
 use talweg_tuner::records::{TASK_VERSION, sample_of};
 
@@ -76,9 +76,10 @@ impl Programs {
         let (Some(dag), Some(target)) = (known, from_fingerprint(&machine.text)) else { return Ok(0) };
         let space = Space::of(&dag, &target);
         let samples: Vec<Sample> = records.iter().filter_map(|r| sample_of(&space, r)).collect();
-        let Ok(mut features) = SpaceFeatures::new(&space, &target, Features::Stores) else { return Ok(0) };
+        let machine = Machine::new(&target, threads as usize);
+        let Ok(features) = SpaceFeatures::new(&space, machine, Features::Stores) else { return Ok(0) };
         let mut set = TrainingSet::new();
-        set.add(&mut features, 0, &samples)?;
+        set.add(&features, 0, &samples)?;
         if !set.has_success() {
             return Ok(0);
         }
@@ -104,6 +105,20 @@ impl Programs {
             threads,
         });
         Ok(samples.len())
+    }
+
+    /// Adds the programs of others as tasks of their own, even where they are known: what is there twice counts twice.
+    pub fn append(&mut self, others: &Programs) -> Result<(), CostError> {
+        let (rows, tasks) = (self.features.rows(), self.infos.len() as u32);
+        for row in 0..others.features.rows() {
+            self.features.push_row(others.features.row(row))?;
+        }
+        self.offsets.extend(others.offsets[1..].iter().map(|offset| rows + offset));
+        self.labels.extend_from_slice(&others.labels);
+        self.tasks.extend(others.tasks.iter().map(|task| tasks + task));
+        self.infos.extend_from_slice(&others.infos);
+        self.skipped += others.skipped;
+        Ok(())
     }
 
     /// How many programs there are.

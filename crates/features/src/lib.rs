@@ -5,9 +5,10 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`store`] | Ansor's 164 features of every store statement |
+//! | [`store`] | the features of every store statement: Ansor's 164, and talweg's own |
 //! | [`names`] | what they are called |
-//! | `compute`, `buffers`, `intensity`, `allocation`, `outer` | the five groups of them |
+//! | `compute`, `buffers`, `intensity`, `allocation`, `outer` | the five groups of Ansor's |
+//! | [`demand`] | talweg's own: what a store asks of the machine |
 //! | [`mod@context`] | AutoTVM's features of every loop |
 //! | [`relation`] | AutoTVM's curve features of every buffer |
 //! | [`program`] | formulas compiled for many candidates at once |
@@ -31,6 +32,7 @@ mod allocation;
 mod buffers;
 mod compute;
 pub mod context;
+pub mod demand;
 mod formula;
 mod intensity;
 pub mod names;
@@ -45,6 +47,7 @@ pub mod smooth;
 pub mod store;
 
 pub use context::{CONTEXT_WIDTH, LoopFeatures, context};
+pub use demand::Machine;
 pub use names::{STORE_WIDTH, feature_names};
 pub use program::{FeatureError, FeatureProgram, FeatureScratch, constraints_tape};
 pub use relation::{BufferFeatures, RELATION_WIDTH, relations};

@@ -1,7 +1,10 @@
 //! What the features of a store are called, in order.
 
+/// Ansor's features of one store.
+const ANSOR_WIDTH: usize = 164;
+
 /// Features of one store.
-pub const STORE_WIDTH: usize = 164;
+pub const STORE_WIDTH: usize = ANSOR_WIDTH + DEMAND.len();
 
 /// Buffers described for one store.
 pub const BUFFERS: usize = 5;
@@ -94,6 +97,22 @@ const ALLOCATION: [&str; 4] = ["alloc.bytes", "alloc.elements_by_outer", "alloc.
 
 const OUTER: [&str; 3] = ["outer.product", "outer.loops", "outer.unrolled_body"];
 
+const DEMAND: [&str; 13] = [
+    "demand.instructions",
+    "demand.lanes",
+    "demand.accumulators",
+    "demand.loads",
+    "demand.loads_each",
+    "demand.l1_misses",
+    "demand.l2_misses",
+    "demand.l2_traffic",
+    "demand.balance",
+    "demand.grain",
+    "demand.slots",
+    "demand.cycles",
+    "demand.program",
+];
+
 /// The names of the features of a store, in the order of their vector.
 pub fn feature_names() -> [&'static str; STORE_WIDTH] {
     let annotations = [annotation!("vectorize"), annotation!("unroll"), annotation!("parallel")];
@@ -105,7 +124,8 @@ pub fn feature_names() -> [&'static str; STORE_WIDTH] {
         .chain(buffers.into_iter().flatten())
         .chain(INTENSITY)
         .chain(ALLOCATION)
-        .chain(OUTER);
+        .chain(OUTER)
+        .chain(DEMAND);
     let mut out = [""; STORE_WIDTH];
     out.iter_mut().zip(all).for_each(|(to, name)| *to = name);
     out
@@ -123,6 +143,6 @@ mod tests {
         assert!(!names.contains(&""));
         assert_eq!(OPS.len() + 33 + GPU.len(), 57);
         assert_eq!(names[57], "b0.read");
-        assert_eq!(names[STORE_WIDTH - 1], "outer.unrolled_body");
+        assert_eq!(names[ANSOR_WIDTH - 1], "outer.unrolled_body");
     }
 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use talweg_expr::{Expr, Scratch, Symbol, Tape, TapeError};
 use talweg_ir::Nest;
-use talweg_target::Target;
 
 use crate::context::{CONTEXT_WIDTH, context};
+use crate::demand::Machine;
 use crate::formula::number;
 use crate::names::STORE_WIDTH;
 use crate::relation::{RELATION_WIDTH, relations};
@@ -112,8 +112,12 @@ impl Template {
 
 impl FeatureProgram {
     /// Compiles [`per_store`]: one row for each store, [`STORE_WIDTH`] wide.
-    pub fn new(nest: &Nest, knobs: &[Symbol], target: &Target) -> Result<FeatureProgram, FeatureError> {
-        FeatureProgram::of_stores(nest, knobs, per_store(nest, target))
+    pub fn new<'a>(
+        nest: &Nest,
+        knobs: &[Symbol],
+        machine: impl Into<Machine<'a>>,
+    ) -> Result<FeatureProgram, FeatureError> {
+        FeatureProgram::of_stores(nest, knobs, per_store(nest, machine))
     }
 
     /// Compiles what [`per_store`] has made of the nest.

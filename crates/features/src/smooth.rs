@@ -8,8 +8,8 @@ use std::ops::Range;
 use talweg_expr::rewrite::smooth_cost;
 use talweg_expr::{Expr, Ranges, RewriteReport, Rewriter, Scratch, Smoother, Symbol, Tape};
 use talweg_ir::Nest;
-use talweg_target::Target;
 
+use crate::demand::Machine;
 use crate::names::STORE_WIDTH;
 use crate::program::{FeatureError, Template};
 use crate::store::per_store;
@@ -70,15 +70,15 @@ pub type ScoreBlock<'a> = &'a mut dyn FnMut(Range<usize>, &[f32], &mut [f32]);
 
 impl SmoothProgram {
     /// Compiles the smooth features of a nest over `knobs`, whose ranges are known, and its constraints `left <= right`.
-    pub fn new(
+    pub fn new<'a>(
         nest: &Nest,
         knobs: &[Symbol],
         ranges: &Ranges,
         constraints: &[(Expr, Expr)],
-        target: &Target,
+        machine: impl Into<Machine<'a>>,
         options: SmoothOptions,
     ) -> Result<SmoothProgram, FeatureError> {
-        let rows: Vec<Vec<Expr>> = per_store(nest, target).into_iter().map(|s| s.values).collect();
+        let rows: Vec<Vec<Expr>> = per_store(nest, machine).into_iter().map(|s| s.values).collect();
         let Template { values: template, outputs, moves } = Template::new(&rows, STORE_WIDTH);
         let tape_of = |formulas: &[Expr], inputs: &[Symbol]| {
             Tape::new(formulas, inputs).map_err(|e| FeatureError::of(nest, e))

@@ -1,12 +1,11 @@
-//! Ansor's features: one vector for every store statement.
+//! The features of stores, Ansor's and talweg's own: one vector for every store statement.
 
-use talweg_expr::Expr;
-use talweg_ir::{Nest, Reducer, TensorId};
-use talweg_target::Target;
-
+use crate::demand::{self, Machine};
 use crate::region::Regions;
 use crate::site::Site;
 use crate::{allocation, buffers, compute, intensity, outer};
+use talweg_expr::Expr;
+use talweg_ir::{Nest, Reducer, TensorId};
 
 /// The features of one store.
 #[derive(Clone, Debug)]
@@ -22,9 +21,12 @@ pub struct StoreFeatures {
 /// The features of every store of a nest in program order, knobs open or not.
 ///
 /// See the crate for what tails, conditions and address arithmetic count as.
-pub fn per_store(nest: &Nest, target: &Target) -> Vec<StoreFeatures> {
+pub fn per_store<'a>(nest: &Nest, machine: impl Into<Machine<'a>>) -> Vec<StoreFeatures> {
+    let machine = machine.into();
+    let target = machine.target;
     let sites = Site::all(nest);
     let regions: Vec<Regions> = sites.iter().map(Regions::of).collect();
+    let demands = demand::features(&sites, &regions, machine);
     sites
         .iter()
         .enumerate()
@@ -34,6 +36,7 @@ pub fn per_store(nest: &Nest, target: &Target) -> Vec<StoreFeatures> {
             values.extend(intensity::features(site, &regions[at]));
             values.extend(allocation::features(site));
             values.extend(outer::features(site, target));
+            values.extend(demands[at].iter().cloned());
             StoreFeatures { buffer: site.buffer, update: site.update, values }
         })
         .collect()

@@ -110,11 +110,11 @@ impl Extension for PythonParts {
     }
 
     fn search(&self, ingredients: &Ingredients<'_>) -> Option<Result<Search, FeatureError>> {
-        let Ingredients { space, target, task, seed, batch, .. } = ingredients;
+        let Ingredients { space, machine, task, seed, batch, .. } = ingredients;
         if let Some(maker) = &self.strategy {
             let guard = self.guard();
             let made = guard.call(|py| {
-                let space = Bound::new(py, Space::shared((*space).clone(), (*target).clone()))?;
+                let space = Bound::new(py, Space::shared((*space).clone(), *machine))?;
                 maker.call1(py, (space, *seed))
             });
             let (space, name) = ((*space).clone(), self.name.clone());
@@ -127,7 +127,7 @@ impl Extension for PythonParts {
             let model = Python::attach(|py| model.clone_ref(py));
             SharedModel::new(Box::new(PythonModel { model, guard: self.guard() }), NEEDED)
         });
-        let scorer = match ModelScorer::new(space, target, Features::Stores, shared.clone(), *task) {
+        let scorer = match ModelScorer::new(space, *machine, Features::Stores, shared.clone(), *task) {
             Ok(scorer) => scorer,
             Err(error) => return Some(Err(error)),
         };

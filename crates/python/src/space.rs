@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
-use talweg_search::{Domain, Features, SpaceDomain, SpaceFeatures};
+use talweg_search::{Domain, Features, Machine, SpaceDomain, SpaceFeatures};
 use talweg_space::{Candidate as Point, Rng, Sketch as Structure, Space as Whole};
 use talweg_target::Target;
 
@@ -119,18 +119,21 @@ type Rows<'py> = (Bound<'py, PyArray2<f32>>, Bound<'py, PyArray1<usize>>);
 pub struct Space {
     domain: SpaceDomain,
     target: Target,
+    /// Threads of the candidates' parallel loops.
+    threads: usize,
     features: Mutex<Option<SpaceFeatures>>,
 }
 
 impl Space {
     /// A space for Python.
     pub fn new(space: Whole, target: Target) -> Space {
-        Space::shared(Arc::new(space), target)
+        Space::shared(Arc::new(space), Machine::from(&target))
     }
 
     /// The same of one that somebody else uses too.
-    pub fn shared(space: Arc<Whole>, target: Target) -> Space {
-        Space { domain: SpaceDomain::new(space), target, features: Mutex::new(None) }
+    pub fn shared(space: Arc<Whole>, machine: Machine<'_>) -> Space {
+        let (target, threads) = (machine.target.clone(), machine.threads);
+        Space { domain: SpaceDomain::new(space), target, threads, features: Mutex::new(None) }
     }
 
     fn whole(&self) -> &Whole {
@@ -207,7 +210,8 @@ impl Space {
         let points: Vec<Point> = candidates.iter().map(|c| c.0.clone()).collect();
         let mut features = self.features.lock().unwrap_or_else(PoisonError::into_inner);
         if features.is_none() {
-            *features = Some(SpaceFeatures::new(self.whole(), &self.target, Features::Stores).map_err(work)?);
+            let machine = Machine::new(&self.target, self.threads);
+            *features = Some(SpaceFeatures::new(self.whole(), machine, Features::Stores).map_err(work)?);
         }
         let Some(compiled) = features.as_mut() else { return Err(work("there are no features")) };
         let (matrix, offsets) = compiled.rows(&points).map_err(work)?;

@@ -79,7 +79,7 @@ impl Bench {
     ) -> Result<Vec<Sample>, Failure> {
         let mut history = TrainingSet::new();
         for (number, (other, samples)) in (0u32..).zip(others) {
-            history.add(&mut SpaceFeatures::new(&other.space, &self.target, KIND)?, number, samples)?;
+            history.add(&SpaceFeatures::new(&other.space, &self.target, KIND)?, number, samples)?;
         }
         let global = history.fit_global(Loss::PairwiseRank, &Params::autotvm())?;
         Ok(self.run(&mut autotvm(&task.space, &self.target, KIND, global, seed)?, task))

@@ -2,19 +2,20 @@
 
 use talweg_cost::{Batch, CostError, Matrix};
 use talweg_expr::Symbol;
-use talweg_features::{FeatureError, FeatureProgram, FeatureScratch, per_store};
+use talweg_features::{FeatureError, FeatureProgram, FeatureScratch, Machine, per_store};
 use talweg_space::{Candidate, Sketch, Space};
-use talweg_target::Target;
 
 use crate::parallel;
 
 /// Candidates evaluated together: few enough for their rows to stay in the second cache level.
 const CHUNK: usize = 64;
+/// Chunks below which another thread is not worth its start.
+const CHUNKS_PER_THREAD: usize = 3;
 
 /// What the rows of a candidate describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Features {
-    /// Ansor's 164 features, one row a store.
+    /// Ansor's 164 features and talweg's own, one row a store.
     Stores,
     /// AutoTVM's context features, one row a loop.
     Loops,
@@ -22,8 +23,14 @@ pub enum Features {
     Buffers,
 }
 
-/// Takes the positions of a few candidates, the rows of each, and all rows.
-type Taker<'a> = dyn FnMut(&[usize], usize, Matrix) -> Result<(), CostError> + 'a;
+/// What a model says of a batch: one number for each program.
+pub type Predict<'a> = dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError> + Sync + 'a;
+
+/// A few candidates of one sketch, by their positions.
+struct Chunk {
+    sketch: usize,
+    positions: Vec<usize>,
+}
 
 /// The compiled features of one sketch.
 struct SketchFeatures {
@@ -35,12 +42,12 @@ struct SketchFeatures {
 }
 
 impl SketchFeatures {
-    fn new(sketch: &Sketch, target: &Target, kind: Features) -> Result<SketchFeatures, FeatureError> {
+    fn new(sketch: &Sketch, machine: Machine<'_>, kind: Features) -> Result<SketchFeatures, FeatureError> {
         let knobs: Vec<Symbol> = sketch.knobs.iter().map(|k| k.symbol.clone()).collect();
         let (nest, mut nodes) = (&sketch.nest, Vec::new());
         let program = match kind {
             Features::Stores => {
-                let stores = per_store(nest, target);
+                let stores = per_store(nest, machine);
                 for store in &stores {
                     let stages = sketch.nodes.iter().map(|n| n.stage.as_str());
                     nodes.push(node_of(&nest.buffer(store.buffer).name, stages));
@@ -57,18 +64,20 @@ impl SketchFeatures {
 /// The features of every sketch of a space.
 pub struct SpaceFeatures {
     sketches: Vec<SketchFeatures>,
-    scratch: FeatureScratch,
-    points: Vec<f64>,
 }
 
 impl SpaceFeatures {
     /// Compiles the formulas of every sketch.
-    pub fn new(space: &Space, target: &Target, kind: Features) -> Result<SpaceFeatures, FeatureError> {
-        let compile = |sketch: &Sketch| SketchFeatures::new(sketch, target, kind);
+    pub fn new<'a>(
+        space: &Space,
+        machine: impl Into<Machine<'a>>,
+        kind: Features,
+    ) -> Result<SpaceFeatures, FeatureError> {
+        let machine = machine.into();
+        let compile = |sketch: &Sketch| SketchFeatures::new(sketch, machine, kind);
         let sketches: Result<Vec<SketchFeatures>, FeatureError> =
             parallel::map(&space.sketches, parallel::cores(), &compile).into_iter().collect();
-        let sketches = sketches?;
-        Ok(SpaceFeatures { sketches, scratch: FeatureScratch::new(), points: Vec::new() })
+        Ok(SpaceFeatures { sketches: sketches? })
     }
 
     /// Columns of every row.
@@ -77,11 +86,11 @@ impl SpaceFeatures {
     }
 
     /// The rows of some candidates, in order; candidates of unknown sketches or with a wrong number of knobs have none.
-    pub fn rows(&mut self, candidates: &[Candidate]) -> Result<(Matrix, Vec<usize>), CostError> {
+    pub fn rows(&self, candidates: &[Candidate]) -> Result<(Matrix, Vec<usize>), CostError> {
         let (mut data, mut offsets) = (Vec::new(), vec![0]);
-        let width = self.width().max(1);
+        let (width, mut scratch) = (self.width().max(1), FeatureScratch::new());
         for candidate in candidates {
-            data.extend_from_slice(&self.eval(candidate.sketch, &[candidate]));
+            data.extend_from_slice(&self.eval(candidate.sketch, &[candidate], &mut scratch));
             offsets.push(data.len() / width);
         }
         Ok((Matrix::new(data.len() / width, width, data)?, offsets))
@@ -89,82 +98,95 @@ impl SpaceFeatures {
 
     /// Scores candidates by a function of batches, all candidates of a batch having the same sketch. What cannot be
     /// described scores minus infinity.
-    pub fn score(
-        &mut self,
-        candidates: &[Candidate],
-        predict: &dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError>,
-    ) -> Result<Vec<f32>, CostError> {
+    pub fn score(&self, candidates: &[Candidate], predict: &Predict<'_>) -> Result<Vec<f32>, CostError> {
         let mut out = vec![f32::NEG_INFINITY; candidates.len()];
-        self.by_chunks(candidates, &mut |chunk, rows, features| {
-            let offsets: Vec<usize> = (0..=chunk.len()).map(|c| c * rows).collect();
-            let scores = predict(&Batch { features: &features, offsets: &offsets })?;
-            chunk.iter().zip(scores).for_each(|(c, score)| out[*c] = score);
-            Ok(())
+        let scored = self.by_chunks(candidates, &|rows, features| {
+            let offsets: Vec<usize> = (0..=features.rows() / rows).map(|c| c * rows).collect();
+            predict(&Batch { features, offsets: &offsets })
         })?;
+        for (chunk, scores) in scored {
+            chunk.positions.iter().zip(scores).for_each(|(c, score)| out[*c] = score);
+        }
         Ok(out)
     }
 
-    /// Gives away the features of candidates, a few of the same sketch at a time. Those that cannot be described are left out.
-    fn by_chunks(&mut self, candidates: &[Candidate], take: &mut Taker<'_>) -> Result<(), CostError> {
+    /// What `work` makes of the features of candidates, a few of the same sketch at a time, on all cores: it is told how many
+    /// rows a candidate has. Those that cannot be described are left out.
+    fn by_chunks(
+        &self,
+        candidates: &[Candidate],
+        work: &(dyn Fn(usize, &Matrix) -> Result<Vec<f32>, CostError> + Sync),
+    ) -> Result<Vec<(Chunk, Vec<f32>)>, CostError> {
+        let mut chunks = Vec::new();
         for sketch in 0..self.sketches.len() {
             let mine: Vec<usize> =
                 (0..candidates.len()).filter(|c| candidates[*c].sketch == sketch).collect();
-            for chunk in mine.chunks(CHUNK) {
-                let batch: Vec<&Candidate> = chunk.iter().map(|c| &candidates[*c]).collect();
-                let data = self.eval(sketch, &batch);
-                let rows = self.sketches[sketch].program.rows();
-                if data.is_empty() || rows == 0 {
-                    continue;
-                }
-                let all = rows * chunk.len();
-                take(chunk, rows, Matrix::new(all, data.len() / all, data)?)?;
-            }
+            chunks.extend(mine.chunks(CHUNK).map(|part| Chunk { sketch, positions: part.to_vec() }));
         }
-        Ok(())
+        // Each thread takes a run of neighbouring chunks, whose scratch it keeps.
+        let threads = parallel::cores().min(chunks.len() / CHUNKS_PER_THREAD).max(1);
+        let share = chunks.len().div_ceil(threads).max(1);
+        let shares: Vec<&[Chunk]> = chunks.chunks(share).collect();
+        let run = |share: &&[Chunk]| -> Result<Vec<Vec<f32>>, CostError> {
+            let mut scratch = FeatureScratch::new();
+            let one = |chunk: &Chunk| {
+                let batch: Vec<&Candidate> = chunk.positions.iter().map(|c| &candidates[*c]).collect();
+                let data = self.eval(chunk.sketch, &batch, &mut scratch);
+                let rows = self.sketches[chunk.sketch].program.rows();
+                if data.is_empty() || rows == 0 {
+                    return Ok(Vec::new());
+                }
+                let all = rows * batch.len();
+                work(rows, &Matrix::new(all, data.len() / all, data)?)
+            };
+            share.iter().map(one).collect()
+        };
+        let made: Result<Vec<Vec<Vec<f32>>>, CostError> =
+            parallel::map(&shares, threads, &run).into_iter().collect();
+        let made = made?.into_iter().flatten().collect::<Vec<_>>();
+        Ok(chunks.into_iter().zip(made).collect())
     }
 
     /// Scores the nodes of each candidate: the scores of its rows, added up by node.
     pub fn score_nodes(
-        &mut self,
+        &self,
         candidates: &[Candidate],
-        predict: &dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError>,
+        predict: &Predict<'_>,
     ) -> Result<Vec<Vec<f32>>, CostError> {
-        let nodes: Vec<(Vec<usize>, usize)> =
-            self.sketches.iter().map(|s| (s.nodes.clone(), s.count)).collect();
         let mut out: Vec<Vec<f32>> = candidates
             .iter()
-            .map(|c| match nodes.get(c.sketch).filter(|(nodes, _)| !nodes.is_empty()) {
-                Some((_, count)) => vec![0.0; *count],
+            .map(|c| match self.sketches.get(c.sketch).filter(|s| !s.nodes.is_empty()) {
+                Some(sketch) => vec![0.0; sketch.count],
                 None => Vec::new(),
             })
             .collect();
-        self.by_chunks(candidates, &mut |chunk, rows, features| {
+        let scored = self.by_chunks(candidates, &|_, features| {
             let each: Vec<usize> = (0..=features.rows()).collect();
-            let scores = predict(&Batch { features: &features, offsets: &each })?;
-            for (at, scores) in chunk.iter().zip(scores.chunks(rows)) {
-                let Some((nodes, _)) = nodes.get(candidates[*at].sketch) else { continue };
+            predict(&Batch { features, offsets: &each })
+        })?;
+        for (chunk, scores) in scored {
+            let SketchFeatures { program, nodes, .. } = &self.sketches[chunk.sketch];
+            for (at, scores) in chunk.positions.iter().zip(scores.chunks(program.rows().max(1))) {
                 for (score, node) in scores.iter().zip(nodes) {
                     if let Some(sum) = out[*at].get_mut(*node) {
                         *sum += score;
                     }
                 }
             }
-            Ok(())
-        })?;
+        }
         Ok(out)
     }
 
     /// The rows of candidates of one sketch; empty when one of them is not of it.
-    fn eval(&mut self, sketch: usize, candidates: &[&Candidate]) -> Vec<f32> {
+    fn eval(&self, sketch: usize, candidates: &[&Candidate], scratch: &mut FeatureScratch) -> Vec<f32> {
         let Some(SketchFeatures { program, .. }) = self.sketches.get(sketch) else { return Vec::new() };
         let knobs = program.knobs().len();
         if candidates.iter().any(|c| c.values.len() != knobs) {
             return Vec::new();
         }
-        self.points.clear();
-        self.points.extend(candidates.iter().flat_map(|c| c.values.iter().map(|v| *v as f64)));
+        let points: Vec<f64> = candidates.iter().flat_map(|c| c.values.iter().map(|v| *v as f64)).collect();
         let mut out = vec![0.0; candidates.len() * program.rows() * program.width()];
-        program.eval_batch(&self.points, candidates.len(), &mut out, &mut self.scratch);
+        program.eval_batch(&points, candidates.len(), &mut out, scratch);
         out
     }
 }

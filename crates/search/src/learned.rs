@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use talweg_cost::{Batch, BoostedModel, CostError, CostModel, Loss, Mlp, Params, Transfer, Trees};
-use talweg_features::FeatureError;
+use talweg_cost::{BoostedModel, CostError, CostModel, Loss, Mlp, Params, Transfer, Trees};
+use talweg_features::{FeatureError, Machine};
 use talweg_space::Space;
-use talweg_target::Target;
 
-use crate::featurize::{Features, SpaceFeatures};
+use crate::featurize::{Features, Predict, SpaceFeatures};
 use crate::training::TrainingSet;
 use crate::{Candidate, Rng, Sample, Scorer};
 
@@ -91,7 +90,7 @@ impl SharedModel {
 }
 
 impl Inner {
-    fn learn(&mut self, features: &mut SpaceFeatures, task: u32, new: &[Sample]) -> Result<(), CostError> {
+    fn learn(&mut self, features: &SpaceFeatures, task: u32, new: &[Sample]) -> Result<(), CostError> {
         self.samples.add(features, task, new)?;
         if self.samples.len() >= self.needed && self.samples.has_success() {
             self.samples.with_samples(|samples| self.model.fit(samples))?;
@@ -111,14 +110,14 @@ pub struct ModelScorer {
 
 impl ModelScorer {
     /// The scorer of a space. Tasks that share a model have numbers of their own.
-    pub fn new(
+    pub fn new<'a>(
         space: &Space,
-        target: &Target,
+        machine: impl Into<Machine<'a>>,
         kind: Features,
         model: SharedModel,
         task: u32,
     ) -> Result<ModelScorer, FeatureError> {
-        let features = SpaceFeatures::new(space, target, kind)?;
+        let features = SpaceFeatures::new(space, machine, kind)?;
         Ok(ModelScorer { features, model, task, rng: Rng::new(u64::from(task)) })
     }
 
@@ -130,16 +129,13 @@ impl ModelScorer {
     /// Runs a prediction; random numbers and a note of the error when the model cannot give one.
     fn predict<T>(
         &mut self,
-        run: impl FnOnce(
-            &mut SpaceFeatures,
-            &dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError>,
-        ) -> Result<T, CostError>,
+        run: impl FnOnce(&SpaceFeatures, &Predict<'_>) -> Result<T, CostError>,
     ) -> Option<T> {
         let mut inner = self.model.lock();
         if !inner.is_trained {
             return None;
         }
-        match run(&mut self.features, &|batch| inner.model.predict(batch)) {
+        match run(&self.features, &|batch| inner.model.predict(batch)) {
             Ok(scores) => Some(scores),
             Err(error) => {
                 inner.error = Some(error);
@@ -163,7 +159,7 @@ impl Scorer for ModelScorer {
 
     fn learn(&mut self, samples: &[Sample]) {
         let mut inner = self.model.lock();
-        inner.error = inner.learn(&mut self.features, self.task, samples).err();
+        inner.error = inner.learn(&self.features, self.task, samples).err();
         if inner.error.is_some() {
             inner.is_trained = false;
         }

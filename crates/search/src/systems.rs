@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use talweg_cost::Trees;
-use talweg_features::FeatureError;
+use talweg_features::{FeatureError, Machine};
 use talweg_space::Space;
-use talweg_target::Target;
 
 use crate::featurize::Features;
 use crate::learned::{ModelScorer, SharedModel};
@@ -17,14 +16,14 @@ const DIVERSITY: f32 = 0.02;
 
 /// Ansor: evolution on a model of trees over summed stores. Tasks that are tuned together share the model and have
 /// numbers of their own.
-pub fn ansor(
+pub fn ansor<'a>(
     space: &Arc<Space>,
-    target: &Target,
+    machine: impl Into<Machine<'a>>,
     model: SharedModel,
     task: u32,
     seed: u64,
 ) -> Result<Evolutionary, FeatureError> {
-    let scorer = ModelScorer::new(space, target, Features::Stores, model, task)?;
+    let scorer = ModelScorer::new(space, machine, Features::Stores, model, task)?;
     let domain = Arc::new(SpaceDomain::new(space.clone()));
     let params = EvolutionaryParams { diversity: DIVERSITY, ..EvolutionaryParams::default() };
     Ok(Evolutionary::new(domain, Box::new(scorer), params, seed).named("ansor"))
@@ -35,14 +34,14 @@ pub fn ansor(
 ///
 /// On the simulated device a model of [`Features::Stores`] orders more candidates of unknown operators rightly than one
 /// of AutoTVM's own [`Features::Buffers`] or [`Features::Loops`].
-pub fn autotvm(
+pub fn autotvm<'a>(
     space: &Arc<Space>,
-    target: &Target,
+    machine: impl Into<Machine<'a>>,
     features: Features,
     global: Option<Trees>,
     seed: u64,
 ) -> Result<Annealing, FeatureError> {
-    let scorer = ModelScorer::new(space, target, features, SharedModel::autotvm(global, seed), 0)?;
+    let scorer = ModelScorer::new(space, machine, features, SharedModel::autotvm(global, seed), 0)?;
     let domain = Arc::new(SpaceDomain::new(space.clone()));
     let params = AnnealingParams { diversity: DIVERSITY, ..AnnealingParams::default() };
     Ok(Annealing::new(domain, Box::new(scorer), params, seed).named("autotvm"))

@@ -24,12 +24,7 @@ impl TrainingSet {
     }
 
     /// Adds samples of a task, described by the features of its space.
-    pub fn add(
-        &mut self,
-        features: &mut SpaceFeatures,
-        task: u32,
-        samples: &[Sample],
-    ) -> Result<(), CostError> {
+    pub fn add(&mut self, features: &SpaceFeatures, task: u32, samples: &[Sample]) -> Result<(), CostError> {
         let candidates: Vec<_> = samples.iter().map(|s| s.candidate.clone()).collect();
         let (rows, offsets) = features.rows(&candidates)?;
         let outcomes: Vec<Outcome> = samples.iter().map(|s| s.outcome).collect();

@@ -110,7 +110,16 @@ fn narrow_features_are_exact() {
             let apart = |share: f32| {
                 want.iter().zip(&found).filter(|(a, b)| (**a - **b).abs() > share * (1.0 + a.abs())).count()
             };
-            assert!(apart(0.1) == 0, "{label} sketch {at} at {values:?}: {} features differ", apart(0.1));
+            let names = talweg_features::feature_names();
+            let far = want
+                .iter()
+                .zip(&found)
+                .enumerate()
+                .find(|(_, (a, b))| (**a - **b).abs() > 0.1 * (1.0 + a.abs()));
+            let far = far.map(|(k, (a, b))| {
+                format!("{} of row {}: {b}, exactly {a}", names[k % names.len()], k / names.len())
+            });
+            assert_eq!(far, None, "{label} sketch {at} at {values:?}: {} features differ", apart(0.1));
             all += want.len();
             off += apart(0.02);
         }
@@ -218,6 +227,14 @@ fn the_first_round_of_an_informed_search_is_short() {
     assert_eq!(first(8), (8, 32));
     assert_eq!(first(0), (32, 32));
     assert_eq!(first(500), (32, 32));
+}
+
+#[test]
+fn openings_of_many_tasks_are_short() {
+    let opening =
+        |opening: usize, tasks: usize| FelixParams { opening, ..FelixParams::default() }.among(tasks).opening;
+    assert_eq!([1, 8, 16, 40].map(|tasks| opening(8, tasks)), [8, 8, 4, 3]);
+    assert_eq!([opening(0, 1), opening(0, 40), opening(2, 40)], [0, 0, 2]);
 }
 
 #[test]

@@ -117,8 +117,8 @@ fn history_of_a_similar_operator_makes_the_first_trials_better() {
         .map(|c| Sample { outcome: device.measure(&other, &c), candidate: c })
         .collect();
     let mut set = TrainingSet::new();
-    let mut features = SpaceFeatures::new(&other, &target(), Features::Stores).expect("features");
-    set.add(&mut features, 0, &history).expect("rows of one width");
+    let features = SpaceFeatures::new(&other, &target(), Features::Stores).expect("features");
+    set.add(&features, 0, &history).expect("rows of one width");
     let global = set.fit_global(Loss::PairwiseRank, &Params::autotvm()).expect("a fit");
     assert!(global.is_some());
     let mean = |model: SharedModel| {

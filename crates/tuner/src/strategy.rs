@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use talweg_cost::{CostError, Loss, Params, Trees};
 use talweg_db::{Database, Record, TargetKey, TaskKey};
-use talweg_features::FeatureError;
+use talweg_features::{FeatureError, Machine};
 use talweg_ir::Dag;
 use talweg_search::{
     Annealing, AnnealingParams, Evolutionary, EvolutionaryParams, Features, Felix, FelixParams, Genetic,
@@ -202,8 +202,8 @@ pub struct Ingredients<'a> {
     pub model: Option<ModelKind>,
     /// What is searched.
     pub space: &'a Arc<Space>,
-    /// The machine.
-    pub target: &'a Target,
+    /// The machine, with the threads of the candidates' parallel loops.
+    pub machine: Machine<'a>,
     /// The model that tasks share, as [`Learner::of`] makes it.
     pub shared: &'a Learner,
     /// Settings of descent.
@@ -221,13 +221,13 @@ pub struct Ingredients<'a> {
 impl Ingredients<'_> {
     /// Puts the strategy together.
     pub fn search(self) -> Result<Search, FeatureError> {
-        let Ingredients { kind, space, target, task, seed, .. } = self;
+        let Ingredients { kind, space, machine, task, seed, .. } = self;
         let domain = Arc::new(SpaceDomain::new(space.clone()));
         let plain = |strategy: Box<dyn Strategy>| Ok(Search { strategy, model: None, predicts_speed: false });
         let shared = match self.shared {
             Learner::Followed(scorer) => {
                 let params = FelixParams { round: self.batch, ..self.felix.clone() };
-                let strategy = Felix::new(space, target, scorer.clone(), task, params, seed)?;
+                let strategy = Felix::new(space, machine, scorer.clone(), task, params, seed)?;
                 let model = Some(self.shared.clone());
                 return Ok(Search { strategy: Box::new(strategy), model, predicts_speed: false });
             }
@@ -240,14 +240,14 @@ impl Ingredients<'_> {
             StrategyKind::Random => return plain(Box::new(Random::new(domain, seed))),
             StrategyKind::Grid => return plain(Box::new(Grid::new(domain))),
             StrategyKind::Ansor if matches!(self.model, None | Some(ModelKind::Trees)) => {
-                let strategy = talweg_search::ansor(space, target, shared.clone(), task, seed)?;
+                let strategy = talweg_search::ansor(space, machine, shared.clone(), task, seed)?;
                 let strategy = Box::new(strategy.with_round(self.batch));
                 return Ok(Search { strategy, model: Some(self.shared.clone()), predicts_speed: true });
             }
             StrategyKind::AutoTvm if self.model.is_none() => {
                 return plain(Box::new(talweg_search::autotvm(
                     space,
-                    target,
+                    machine,
                     Features::Stores,
                     self.global,
                     seed,
@@ -264,7 +264,7 @@ impl Ingredients<'_> {
             ModelKind::Random => None,
         };
         let scorer: Box<dyn Scorer> = match &model {
-            Some(model) => Box::new(ModelScorer::new(space, target, Features::Stores, model.clone(), task)?),
+            Some(model) => Box::new(ModelScorer::new(space, machine, Features::Stores, model.clone(), task)?),
             None => Box::new(RandomScorer::new(seed)),
         };
         let strategy: Box<dyn Strategy> = if evolves {
@@ -300,9 +300,10 @@ pub fn global_model(
         let Ok(dag) = Dag::parse(&task.text) else { continue };
         let space = Space::of(&dag, target);
         let samples: Vec<Sample> = records.iter().filter_map(|r| sample_of(&space, r)).collect();
-        let Ok(mut features) = SpaceFeatures::new(&space, target, Features::Stores) else { continue };
+        let machine = Machine::new(target, threads as usize);
+        let Ok(features) = SpaceFeatures::new(&space, machine, Features::Stores) else { continue };
         // Records that cannot be described teach nothing; the others still do.
-        let _ = set.add(&mut features, number, &samples);
+        let _ = set.add(&features, number, &samples);
     }
     let params = Params { seed, ..Params::autotvm() };
     Ok(set.fit_global(Loss::PairwiseRank, &params).unwrap_or(None))

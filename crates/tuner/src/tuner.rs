@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use talweg_db::{Database, NewBest, NewRecord, Replace, RunId, RunInfo, RunTask, TargetKey};
+use talweg_features::Machine;
 use talweg_ir::Nest;
 use talweg_schedule::Trace;
 use talweg_search::Sample;
@@ -282,9 +283,9 @@ impl<R: Runner> Tuner<R> {
             kind: self.options.strategy,
             model: self.options.model,
             space: &space,
-            target: &target,
+            machine: Machine::new(&target, self.options.threads),
             shared,
-            felix: &self.options.felix,
+            felix: &self.options.felix.among(self.specs.len()),
             global,
             task: at as u32,
             seed,

@@ -23,7 +23,7 @@ pub mod scorer;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use talweg_features::{FeatureError, SmoothOptions, SmoothProgram};
+use talweg_features::{FeatureError, Machine, SmoothOptions, SmoothProgram};
 use talweg_space::{Relaxation, Sketch, Space};
 use talweg_target::Target;
 
@@ -86,6 +86,18 @@ impl Default for FelixParams {
     }
 }
 
+impl FelixParams {
+    /// The same for one of so many tasks that are tuned together: with many, their openings are shorter, so that none waits
+    /// long for its first.
+    pub fn among(&self, tasks: usize) -> FelixParams {
+        let opening = (OPENINGS / tasks.max(1)).clamp(SHORTEST_OPENING, self.opening.max(SHORTEST_OPENING));
+        FelixParams { opening: opening.min(self.opening), ..self.clone() }
+    }
+}
+
+/// Candidates of all openings together, about, and those of one at least.
+const OPENINGS: usize = 64;
+const SHORTEST_OPENING: usize = 3;
 /// Fastest measured candidates that are varied, and variations of each.
 const VARIED: usize = 6;
 const VARIATIONS: usize = 24;
@@ -101,6 +113,8 @@ pub struct Felix {
     name: String,
     space: Arc<Space>,
     target: Target,
+    /// Threads of the candidates' parallel loops.
+    threads: usize,
     rounds: Rounds,
     /// Made when they are first needed; none for a sketch whose formulas cannot be smoothed, which takes part without
     /// descending.
@@ -113,21 +127,23 @@ pub struct Felix {
 
 impl Felix {
     /// A search of a space by any differentiable model. Tasks that share a model have numbers of their own.
-    pub fn new(
+    pub fn new<'a>(
         space: &Arc<Space>,
-        target: &Target,
+        machine: impl Into<Machine<'a>>,
         scorer: SharedScorer,
         task: u32,
         params: FelixParams,
         seed: u64,
     ) -> Result<Felix, FeatureError> {
+        let machine = machine.into();
         Ok(Felix {
             name: "felix".into(),
             space: space.clone(),
-            target: target.clone(),
+            target: machine.target.clone(),
+            threads: machine.threads,
             rounds: Rounds::new(Arc::new(SpaceDomain::new(space.clone())), seed),
             programs: Vec::new(),
-            features: SpaceFeatures::new(space, target, Features::Stores)?,
+            features: SpaceFeatures::new(space, machine, Features::Stores)?,
             scorer,
             task,
             params,
@@ -137,8 +153,8 @@ impl Felix {
     /// The smooth formulas of every sketch that has them.
     pub fn programs(&mut self) -> &[Option<SmoothProgram>] {
         if self.programs.is_empty() {
-            let (target, options) = (&self.target, self.params.formulas);
-            let compile = |s: &Sketch| smooth_program(s, target, options).ok();
+            let (machine, options) = (Machine::new(&self.target, self.threads), self.params.formulas);
+            let compile = |s: &Sketch| smooth_program(s, machine, options).ok();
             self.programs = parallel::map(&self.space.sketches, self.params.descent.threads, &compile);
         }
         &self.programs
@@ -152,7 +168,7 @@ impl Felix {
 
     /// Scores candidates exactly and keeps the best unseen ones; false when none is among the best so far.
     fn offer(&mut self, candidates: &[Candidate], pool: &mut Pool) -> bool {
-        let scores = self.scorer.score(&mut self.features, candidates);
+        let scores = self.scorer.score(&self.features, candidates);
         let mut changed = false;
         for (candidate, score) in candidates.iter().zip(&scores) {
             if score.is_finite() && pool.wants(*score) && !self.rounds.history.knows(candidate) {
@@ -223,7 +239,7 @@ impl Felix {
 
     /// So many candidates with the best scores.
     fn best_scored(&mut self, candidates: Vec<Candidate>, count: usize) -> Vec<Candidate> {
-        let scores = self.scorer.score(&mut self.features, &candidates);
+        let scores = self.scorer.score(&self.features, &candidates);
         let mut scored: Vec<(f32, Candidate)> = scores.into_iter().zip(candidates).collect();
         scored.sort_by(|a, b| b.0.total_cmp(&a.0));
         scored.truncate(count);
@@ -270,14 +286,14 @@ impl Felix {
 }
 
 /// The smooth formulas of a sketch.
-pub fn smooth_program(
+pub fn smooth_program<'a>(
     sketch: &Sketch,
-    target: &Target,
+    machine: impl Into<Machine<'a>>,
     options: SmoothOptions,
 ) -> Result<SmoothProgram, FeatureError> {
     let relaxed = Relaxation::new(sketch);
     let (symbols, ranges, limits) = (relaxed.symbols(), relaxed.ranges(), relaxed.constraints());
-    SmoothProgram::new(&sketch.nest, &symbols, &ranges, &limits, target, options)
+    SmoothProgram::new(&sketch.nest, &symbols, &ranges, &limits, machine, options)
 }
 
 impl Planner for Felix {
@@ -293,7 +309,7 @@ impl Planner for Felix {
     fn told(&mut self) {
         let news = self.rounds.news();
         if !news.is_empty() {
-            self.scorer.learn(&mut self.features, self.task, &news);
+            self.scorer.learn(&self.features, self.task, &news);
         }
     }
 
@@ -324,6 +340,6 @@ impl Planner for Felix {
     }
 
     fn predict(&mut self, candidates: &[Candidate]) -> Option<Vec<f32>> {
-        self.scorer.is_trained().then(|| self.scorer.score(&mut self.features, candidates))
+        self.scorer.is_trained().then(|| self.scorer.score(&self.features, candidates))
     }
 }

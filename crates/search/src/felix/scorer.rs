@@ -54,7 +54,7 @@ impl SharedScorer {
     }
 
     /// Learns new samples of a task.
-    pub fn learn(&self, features: &mut SpaceFeatures, task: u32, new: &[Sample]) {
+    pub fn learn(&self, features: &SpaceFeatures, task: u32, new: &[Sample]) {
         let mut inner = self.write();
         let Inner { scorer, samples, error } = &mut *inner;
         let fit = samples.add(features, task, new).and_then(|()| match samples.has_success() {
@@ -65,7 +65,7 @@ impl SharedScorer {
     }
 
     /// Exact scores: features of the candidates as they are, not smoothed.
-    pub fn score(&self, features: &mut SpaceFeatures, candidates: &[Candidate]) -> Vec<f32> {
+    pub fn score(&self, features: &SpaceFeatures, candidates: &[Candidate]) -> Vec<f32> {
         let scores = {
             let inner = self.read();
             features.score(candidates, &|batch| inner.scorer.predict(batch))

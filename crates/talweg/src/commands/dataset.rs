@@ -95,6 +95,10 @@ struct TrainArguments {
     /// The programs.
     #[arg(long, default_value = DEFAULT_DATASET, value_name = "FILE")]
     db: PathBuf,
+    /// Further programs, or programs of --db that are to count once more, as those of a calmer machine should; several times if
+    /// given several times.
+    #[arg(long, value_name = "FILE")]
+    again: Vec<PathBuf>,
     /// The checkpoint to write.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
@@ -258,7 +262,17 @@ fn run_train(arguments: &TrainArguments, json: bool) -> Result<(), Failure> {
         ..TrainParams::default()
     };
     params.check().map_err(Failure::input)?;
-    let programs = load(&arguments.db)?;
+    let mut programs = load(&arguments.db)?;
+    let mut read: Vec<(&Path, Programs)> = Vec::new();
+    for path in &arguments.again {
+        if !read.iter().any(|(known, _)| known == path) {
+            read.push((path, load(path)?));
+        }
+        let (_, again) =
+            read.iter().find(|(known, _)| known == path).ok_or_else(|| Failure::work("a lost file"))?;
+        programs.append(again).map_err(Failure::work)?;
+    }
+    drop(read);
     let started = Instant::now();
     let checkpoint =
         train::train(&programs, &params, arguments.hold_out, &command_line()).map_err(classify)?;

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use talweg_cost::{Batch, Loss, Matrix, Mlp, Params};
-use talweg_features::{FeatureProgram, FeatureScratch};
+use talweg_features::{FeatureProgram, FeatureScratch, Machine};
 use talweg_ir::Nest;
 use talweg_search::network::shipped_network;
 use talweg_search::{Features, Sample, SpaceFeatures, TrainingSet};
@@ -67,12 +67,13 @@ pub fn predict(
     samples: &[Sample],
 ) -> Option<Prediction> {
     let network = shipped_network(target, threads)?;
-    let features = describe(subject.nest, target)?;
+    let machine = Machine::new(target, threads);
+    let features = describe(subject.nest, machine)?;
     let offsets = [0, features.rows()];
     let batch = Batch { features: &features, offsets: &offsets };
     let score = f64::from(*network.predict(&batch).ok()?.first()?);
     let measured = subject.measured;
-    let scored = score_samples(&network, space, target, samples);
+    let scored = score_samples(&network, space, machine, samples);
     let mut offsets: Vec<f64> = scored.iter().map(|(score, seconds)| seconds.ln() + score).collect();
     offsets.sort_by(f64::total_cmp);
     let middle = (offsets.len() >= FEWEST).then(|| offsets[offsets.len() / 2]);
@@ -83,7 +84,7 @@ pub fn predict(
         ratio: seconds.zip(measured).map(|(predicted, measured)| predicted / measured),
         better: scored.iter().filter(|(other, _)| *other > score + 1e-4).count(),
         samples: scored.len(),
-        learned: learn(space, subject, target, &batch, samples),
+        learned: learn(space, subject, machine, &batch, samples),
     })
 }
 
@@ -91,7 +92,7 @@ pub fn predict(
 fn learn(
     space: &Space,
     subject: &Subject<'_>,
-    target: &Target,
+    machine: Machine<'_>,
     batch: &Batch<'_>,
     samples: &[Sample],
 ) -> Option<Learned> {
@@ -101,9 +102,9 @@ fn learn(
     if others.len() < TO_LEARN {
         return None;
     }
-    let mut features = SpaceFeatures::new(space, target, Features::Stores).ok()?;
+    let features = SpaceFeatures::new(space, machine, Features::Stores).ok()?;
     let mut set = TrainingSet::new();
-    set.add(&mut features, 0, &others).ok()?;
+    set.add(&features, 0, &others).ok()?;
     let params = Params { max_depth: 6, ..Params::ansor() };
     let trees = set.with_samples(|s| Loss::SummedSquares { floor: 0.0 }.fit(s, &params, None)).ok()?;
     let speed = f64::from(*trees.predict_programs(batch.features, batch.offsets, None).ok()?.first()?);
@@ -113,21 +114,21 @@ fn learn(
 }
 
 /// The features of a nest's stores.
-fn describe(nest: &Nest, target: &Target) -> Option<Matrix> {
-    let program = FeatureProgram::new(nest, &[], target).ok()?;
+fn describe(nest: &Nest, machine: Machine<'_>) -> Option<Matrix> {
+    let program = FeatureProgram::new(nest, &[], machine).ok()?;
     let mut values = vec![0.0f32; program.rows() * program.width()];
     program.eval_batch(&[], 1, &mut values, &mut FeatureScratch::new());
     Matrix::new(program.rows(), program.width(), values).ok()
 }
 
 /// Scores and seconds of the samples that were measured.
-fn score_samples(network: &Mlp, space: &Space, target: &Target, samples: &[Sample]) -> Vec<(f64, f64)> {
+fn score_samples(network: &Mlp, space: &Space, machine: Machine<'_>, samples: &[Sample]) -> Vec<(f64, f64)> {
     let good: Vec<(&Sample, f64)> =
         samples.iter().filter_map(|s| s.outcome.seconds().map(|seconds| (s, seconds))).collect();
     let candidates: Vec<Candidate> = good.iter().map(|(s, _)| s.candidate.clone()).collect();
-    let scores = SpaceFeatures::new(space, target, Features::Stores)
+    let scores = SpaceFeatures::new(space, machine, Features::Stores)
         .ok()
-        .and_then(|mut features| features.score(&candidates, &|batch| network.predict(batch)).ok());
+        .and_then(|features| features.score(&candidates, &|batch| network.predict(batch)).ok());
     let scores = scores.unwrap_or_default().into_iter().map(f64::from);
     scores.zip(good.iter().map(|(_, seconds)| *seconds)).filter(|(score, _)| score.is_finite()).collect()
 }
