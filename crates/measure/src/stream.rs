@@ -18,7 +18,8 @@ use crate::pool::{Built, Measurer, Ran, Slot, lock};
 use crate::sampling::Sampling;
 use crate::task::Task;
 
-/// Candidates compiled at a time when compiling and timing take turns.
+/// Candidates compiled at a time when compiling and timing take turns, at most; the first turns are shorter, so that the
+/// first candidate need not wait for others.
 const TURN: usize = 8;
 /// Compiled candidates that wait to be timed, at most, for each builder: what an early end throws away.
 const AHEAD: usize = 4;
@@ -69,9 +70,10 @@ impl Measurer {
         let free = self.free.len().min(self.build_slots.len());
         let mut phases = Phases::default();
         if free == 0 {
-            let mut from = 0;
-            while from < count && line.turn(task, from..count.min(from + TURN), sink, &mut phases) {
-                from += TURN;
+            let (mut from, mut turn) = (0, self.build_slots.len().clamp(1, TURN));
+            while from < count && line.turn(task, from..count.min(from + turn), sink, &mut phases) {
+                from += turn;
+                turn = (2 * turn).min(TURN);
             }
             return phases;
         }

@@ -1,6 +1,6 @@
 //! Schedule spaces as domains.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use talweg_space::{Candidate, Rng, Space};
 
@@ -9,18 +9,17 @@ use crate::Domain;
 /// Draws of a knob value before a move gives up.
 const TRIES: usize = 16;
 
-/// A schedule space, with its size counted once.
+/// A schedule space, with its size counted once, when it is first asked for: that takes longer than drawing from it.
 #[derive(Clone, Debug)]
 pub struct SpaceDomain {
     space: Arc<Space>,
-    size: f64,
+    size: OnceLock<f64>,
 }
 
 impl SpaceDomain {
     /// The domain of all candidates of a space.
     pub fn new(space: Arc<Space>) -> SpaceDomain {
-        let size = space.size();
-        SpaceDomain { space, size }
+        SpaceDomain { space, size: OnceLock::new() }
     }
 
     /// The space.
@@ -114,6 +113,6 @@ impl Domain for SpaceDomain {
     }
 
     fn size(&self) -> f64 {
-        self.size
+        *self.size.get_or_init(|| self.space.size())
     }
 }

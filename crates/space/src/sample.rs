@@ -11,6 +11,8 @@ use crate::space::Space;
 
 /// Probes of the size estimate.
 const PROBES: usize = 48;
+/// Descents where a rough number will do.
+const ROUGH_PROBES: usize = 4;
 
 impl Space {
     /// A random legal candidate; sketches are equally likely.
@@ -54,6 +56,11 @@ impl Space {
     /// The number of candidates, counted exactly where constraints do not cut and estimated where they do.
     pub fn size(&self) -> f64 {
         self.sketches.iter().map(Sketch::size).sum()
+    }
+
+    /// About the same, in a fraction of the time.
+    pub fn rough_size(&self) -> f64 {
+        self.sketches.iter().map(|sketch| sketch.size_by(ROUGH_PROBES)).sum()
     }
 }
 
@@ -135,12 +142,16 @@ impl Sketch {
     /// The number of legal candidates: exact when no constraint cuts, otherwise by random descents through the tree of
     /// knob values, each weighted with the branches it passed.
     pub fn size(&self) -> f64 {
+        self.size_by(PROBES)
+    }
+
+    fn size_by(&self, probes: usize) -> f64 {
         if self.constraints.is_empty() {
             return self.knobs.iter().map(|k| k.domain.len() as f64).product();
         }
         let mut rng = Rng::new(0x512e);
         let mut total = 0.0;
-        for _ in 0..PROBES {
+        for _ in 0..probes {
             let mut values = self.smallest();
             let mut count = 1.0;
             for at in 0..values.len() {
@@ -150,7 +161,7 @@ impl Sketch {
             }
             total += count;
         }
-        (total / PROBES as f64).round()
+        (total / probes as f64).round()
     }
 }
 

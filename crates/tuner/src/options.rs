@@ -12,7 +12,11 @@ use talweg_target::Target;
 
 use crate::extension::Extended;
 use crate::report::StopReason;
+use crate::runner::Effort;
 use crate::strategy::{ModelKind, StrategyKind};
+
+/// The share of a task's time so far that one candidate may take.
+const EARLY_SHARE: f64 = 0.03;
 
 /// One task: a DAG, and how much it counts.
 #[derive(Clone, Debug)]
@@ -144,6 +148,17 @@ impl TuneOptions {
         let takes =
             self.extension.as_ref().map_or(self.strategy.takes_seeds(), |extended| extended.0.takes_seeds());
         takes && !self.from_nothing
+    }
+
+    /// How to time one candidate of so many tasks against the best so far. Early in a run its share of the time is small: what
+    /// comes first is known sooner, and measured again if it stays among the best.
+    pub(crate) fn effort(&self, tasks: usize, best: f64) -> Effort {
+        let longest = self.sampling_budget;
+        let share = Duration::from_secs_f64(EARLY_SHARE * self.elapsed() / tasks.max(1) as f64);
+        let budget = share.clamp(longest / 4, longest);
+        // Times on disturbed cores are corrected; waiting is for those that come and go within a sample.
+        let patience = longest / 16;
+        Effort { budget, patience, slower_than: Some(best * self.slow_factor), rival: Some(best) }
     }
 
     /// Seconds since the start.

@@ -117,13 +117,14 @@ impl<R: Runner> Tuner<R> {
         listener: Listener<'_>,
     ) -> (Vec<Measured>, Option<(usize, R::Kernel)>) {
         let best = task.best_seconds();
-        let reserve = self.reserve();
+        let (reserve, tasks) = (self.reserve(), self.specs.len());
         let TaskRun {
             space, key, data, failures, curve, curve_trials, curve_traces, trials, successes, ..
         } = task;
         let space: &Space = space;
         let mut bench = Bench {
             at,
+            tasks,
             space,
             key,
             failures,
@@ -231,6 +232,8 @@ impl<R: Runner> Tuner<R> {
 /// A batch under measurement.
 struct Bench<'a, 'l, K> {
     at: usize,
+    /// Tasks of the run.
+    tasks: usize,
     space: &'a Space,
     key: &'a TaskKey,
     failures: &'a mut Failures,
@@ -276,11 +279,7 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
         if self.options.is_over(*self.trials, self.reserve).is_some() {
             return None;
         }
-        let slower_than = Some(self.best * self.options.slow_factor);
-        let budget = self.options.sampling_budget;
-        // Times on disturbed cores are corrected; waiting is for those that come and go within a sample.
-        let patience = budget / 16;
-        Some(Effort { budget, patience, slower_than, rival: Some(self.best) })
+        Some(self.options.effort(self.tasks, self.best))
     }
 
     fn finished(&mut self, at: usize, compile_seconds: f64, outcome: Result<(K, Timing), Failure>) {

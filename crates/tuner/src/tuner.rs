@@ -34,7 +34,7 @@ pub type Listener<'a> = &'a mut dyn FnMut(Event);
 /// Tunes tasks.
 pub struct Tuner<R: Runner = Workers> {
     pub(crate) options: TuneOptions,
-    specs: Vec<TaskSpec>,
+    pub(crate) specs: Vec<TaskSpec>,
     pub(crate) runner: R,
     pub(crate) db: Database,
     pub(crate) target: TargetKey,
@@ -344,7 +344,7 @@ impl<R: Runner> Tuner<R> {
             task: at,
             name: task.spec.name.clone(),
             sketches: task.space.sketches.len(),
-            size: task.space.size(),
+            size: task.space.rough_size(),
             resumed: task.resumed,
             default_seconds: task.default.contender.seconds,
             best_seconds: task.best_seconds(),
@@ -407,7 +407,8 @@ impl<R: Runner> Tuner<R> {
         let built = self.runner.build(std::slice::from_ref(nest)).pop();
         let lost = || talweg_db::Failure { cause: "build".into(), text: "nothing was built".into() };
         let (kernel, compile_seconds) = built.unwrap_or_else(|| Err(lost())).map_err(fails)?;
-        let effort = Effort::full(self.options.sampling_budget);
+        // The finals measure it again, for longer.
+        let effort = Effort { slower_than: None, ..self.options.effort(self.specs.len(), f64::INFINITY) };
         let timing = self.runner.run(data, &kernel, &effort).map_err(fails)?;
         let key = task_key(&spec.dag);
         let threads = self.options.threads as u32;
