@@ -1,6 +1,7 @@
 //! Transfer from other workloads: a global model's scores as the base margin of a local one.
 
 use crate::error::CostError;
+use crate::metrics::clear_pair_accuracy;
 use crate::model::{Batch, CostModel, Loss, Samples};
 use crate::params::Params;
 use crate::trees::Trees;
@@ -15,6 +16,25 @@ const NEGLIGIBLE: f32 = 0.05;
 pub fn transfer_weight(samples: usize) -> f32 {
     let weight = (-(samples as f32) / 64.0).exp2();
     if weight < NEGLIGIBLE { 0.0 } else { weight }
+}
+
+/// The share of pairs in the right order from which on a global model counts in full; with half of them, which is chance, it
+/// does not count at all.
+const TRUSTED: f64 = 0.7;
+
+/// Speeds that differ by less than this ratio say nothing for or against a model.
+const CLEAR: f32 = 1.1;
+
+/// Samples that speak for a global model before there are any.
+const PRIOR: f64 = 16.0;
+
+/// How much a global model's order of so many local samples says for it, between 0 and 1: what does not carry over to a
+/// workload is found out by its first samples.
+fn trust(accuracy: Option<f64>, samples: usize) -> f32 {
+    let Some(accuracy) = accuracy else { return 1.0 };
+    let earned = ((accuracy - 0.5) / (TRUSTED - 0.5)).clamp(0.0, 1.0);
+    let samples = samples as f64;
+    ((PRIOR + samples * earned) / (PRIOR + samples)) as f32
 }
 
 /// A local model on top of a global one. Before any local sample it is the global model; as samples arrive it
@@ -63,7 +83,12 @@ impl Transfer {
 
 impl CostModel for Transfer {
     fn fit(&mut self, samples: &Samples<'_>) -> Result<(), CostError> {
-        let weight = transfer_weight(samples.labels.len());
+        let count = samples.labels.len();
+        let mut weight = transfer_weight(count);
+        if let Some(scores) = self.margin(&samples.programs, 1.0)?.filter(|_| weight > 0.0) {
+            let accuracy = clear_pair_accuracy(samples.labels, &scores, samples.tasks, CLEAR)?;
+            weight *= trust(accuracy, count);
+        }
         let margin = self.margin(&samples.programs, weight)?;
         self.local = match samples.labels.is_empty() {
             true => None,
@@ -111,6 +136,26 @@ mod tests {
         assert_eq!(transfer_weight(64), 0.5);
         assert!(transfer_weight(276) >= 0.05);
         assert_eq!(transfer_weight(277), 0.0);
+    }
+
+    #[test]
+    fn what_orders_samples_wrongly_counts_less() {
+        assert_eq!((trust(None, 0), trust(Some(0.9), 40), trust(Some(0.7), 1)), (1.0, 1.0, 1.0));
+        assert_eq!((trust(Some(0.3), 16), trust(Some(0.5), 48)), (0.5, 0.25));
+        assert!(trust(Some(0.6), 64) < trust(Some(0.65), 64));
+        let (history, history_labels) = workload(1000, 1, 0.0);
+        let (data, labels) = workload(32, 2, 0.1);
+        let upside_down: Vec<f32> = labels.iter().map(|label| 1.0 - label).collect();
+        let offsets = one_row_each(1000);
+        let history = samples(&history, &offsets, &history_labels);
+        let global = Transfer::from_history(&history, Loss::PairwiseRank, Params::autotvm()).unwrap();
+        let weight = |labels: &[f32]| {
+            let mut model = global.clone();
+            model.fit(&samples(&data, &offsets, labels)).unwrap();
+            model.weight
+        };
+        assert_eq!(weight(&labels), transfer_weight(32));
+        assert!(weight(&upside_down) < 0.4 * transfer_weight(32));
     }
 
     #[test]
