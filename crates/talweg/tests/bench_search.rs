@@ -98,7 +98,7 @@ fn every_part_of_felix_can_be_switched() {
     let arguments =
         ["--ablation", "--simulated", "--trials", "36", "--seeds", "1", "--output", output, "--ops", TINY];
     let (table, _) = succeeds(&arguments);
-    for name in ["fixed-width", "rewrites", "bootstrapped", "no-repair", "perfect-tiles"] {
+    for name in ["fixed-width", "rewrites", "bootstrapped", "no-repair", "perfect-tiles", "no-descent"] {
         assert!(table.contains(&format!("\n| {name} | 1 |")), "{name} is missing:\n{table}");
     }
 }

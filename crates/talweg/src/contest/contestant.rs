@@ -25,13 +25,14 @@ impl Contestant {
 
     /// Felix as it is, and with one part switched at a time.
     pub fn ablation() -> Vec<Contestant> {
-        let variants: [(&str, &[&str]); 6] = [
+        let variants: [(&str, &[&str]); 7] = [
             ("felix", &[]),
             ("fixed-width", &["--felix", "fixed-width"]),
             ("rewrites", &["--felix", "rewrites"]),
             ("bootstrapped", &["--model", "mlp-bootstrap"]),
             ("no-repair", &["--felix", "no-repair"]),
             ("perfect-tiles", &["--tiles", "perfect"]),
+            ("no-descent", &["--felix", "no-descent"]),
         ];
         let contestant = |(name, more): (&str, &[&str])| {
             let mut contestant = Contestant::of(StrategyKind::Felix, None);

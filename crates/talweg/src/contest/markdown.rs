@@ -19,7 +19,8 @@ pub fn markdown(table: &Table, settings: &Settings) -> String {
     out += &format!(
         "{limit}, {} threads, starting {}; reference `{}`. A speed-up is the reference's {} to reach a share of its own final speed \
          over the contestant's; `<` marks means with runs that did not get there within their time. A final ratio \
-         above 1 means that the contestant's winner is faster. First batch: time of its best over that of the run's final \
+         above 1 means that the contestant's winner is faster. At most: the speed-up if the contestant's first sample were \
+         good enough, which no choice of programs can exceed. First batch: time of its best over that of the run's final \
          best.\n\n",
         settings.threads,
         if settings.from_default { "near the default schedule" } else { "from nothing" },
@@ -63,6 +64,9 @@ fn summary(table: &Table) -> String {
             name_of(&s.lowest_operator),
             optional(s.first_batch)
         );
+        out += &format!("| {}, at most | |", s.contestant);
+        s.most.iter().for_each(|most| out += &format!(" {most:.2} |"));
+        out += " | | | |\n";
     }
     out += &format!("| {} | |", table.reference);
     out += &" 1 |".repeat(LEVELS.len());

@@ -23,6 +23,8 @@ pub struct Reached {
     pub reference: f64,
     /// The reference's over the contestant's. Where runs did not get there it is at most this.
     pub speed_up: f64,
+    /// The reference's over the moment of the contestant's first sample: what no better choice of programs can exceed.
+    pub most: f64,
     /// Runs that did not get there.
     pub missed: usize,
 }
@@ -57,6 +59,8 @@ pub struct Summary {
     pub rows: Vec<Row>,
     /// For each level, the geometric mean of the speed-ups.
     pub speed_ups: Vec<f64>,
+    /// For each level, the geometric mean of what no better choice of programs can exceed.
+    pub most: Vec<f64>,
     /// For each level, the runs that did not get there.
     pub missed: Vec<usize>,
     /// The geometric mean of the final ratios.
@@ -160,11 +164,11 @@ impl Contest<'_> {
                 missed += usize::from(found.is_none());
                 let whole = own.end().max(own.settings.budget.unwrap_or(0.0));
                 let theirs = time_to(&reference.curve, goal).unwrap_or_else(|| reference.end());
-                times.push((positive(found.unwrap_or(whole), own), positive(theirs, reference)));
+                let first = own.curve.first().map_or(whole, |point| point.0);
+                times.push([found.unwrap_or(whole), theirs, first].map(|time| positive(time, own)));
             }
-            let own = geometric_mean(times.iter().map(|t| t.0));
-            let reference = geometric_mean(times.iter().map(|t| t.1));
-            Reached { level, own, reference, speed_up: reference / own, missed }
+            let [own, reference, first] = [0, 1, 2].map(|at| geometric_mean(times.iter().map(|t| t[at])));
+            Reached { level, own, reference, speed_up: reference / own, most: reference / first, missed }
         });
         Some(Row {
             spec: spec.into(),
@@ -183,13 +187,14 @@ impl Contest<'_> {
         let lowest = rows.iter().min_by(|a, b| a.final_ratio.total_cmp(&b.final_ratio))?;
         let (lowest_ratio, lowest_operator) = (lowest.final_ratio, lowest.spec.clone());
         let levels = 0..LEVELS.len();
+        let means = |of: fn(&Reached) -> f64| {
+            levels.clone().map(|at| geometric_mean(rows.iter().map(|r| of(&r.levels[at])))).collect()
+        };
         Some(Summary {
             contestant: contestant.into(),
-            speed_ups: levels
-                .clone()
-                .map(|at| geometric_mean(rows.iter().map(|r| r.levels[at].speed_up)))
-                .collect(),
-            missed: levels.map(|at| rows.iter().map(|r| r.levels[at].missed).sum()).collect(),
+            speed_ups: means(|reached| reached.speed_up),
+            most: means(|reached| reached.most),
+            missed: levels.clone().map(|at| rows.iter().map(|r| r.levels[at].missed).sum()).collect(),
             final_ratio: geometric_mean(rows.iter().map(|r| r.final_ratio)),
             lowest_ratio,
             lowest_operator,
@@ -265,6 +270,9 @@ pub(super) mod tests {
         close(felix.speed_ups[0], (2.0 * 3.0f64).sqrt());
         close(felix.speed_ups[2], (0.8 * 3.0f64).sqrt());
         assert_eq!(felix.missed, [0, 0, 1]);
+        // Both have their first sample after a second.
+        close(a.levels[0].most, 4.0);
+        close(felix.most[1], (8.0 * 9.0f64).sqrt());
         close(a.final_ratio, 50.0 / 52.0);
         close(felix.final_ratio, (50.0 / 52.0 * 10.0 / 8.0f64).sqrt());
         assert_eq!((felix.lowest_operator.as_str(), felix.lowest_ratio), ("a", a.final_ratio));
