@@ -26,6 +26,9 @@ pub enum Features {
 /// What a model says of a batch: one number for each program.
 pub type Predict<'a> = dyn Fn(&Batch<'_>) -> Result<Vec<f32>, CostError> + Sync + 'a;
 
+/// Takes the rows that each of some candidates has, and all their rows.
+type Work<'a> = dyn Fn(usize, &Matrix) -> Result<Vec<f32>, CostError> + Sync + 'a;
+
 /// A few candidates of one sketch, by their positions.
 struct Chunk {
     sketch: usize,
@@ -115,7 +118,7 @@ impl SpaceFeatures {
     fn by_chunks(
         &self,
         candidates: &[Candidate],
-        work: &(dyn Fn(usize, &Matrix) -> Result<Vec<f32>, CostError> + Sync),
+        work: &Work<'_>,
     ) -> Result<Vec<(Chunk, Vec<f32>)>, CostError> {
         let mut chunks = Vec::new();
         for sketch in 0..self.sketches.len() {
