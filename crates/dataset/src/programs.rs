@@ -173,3 +173,50 @@ impl Programs {
         distinct.into_keys().filter(|operator| each > 0 && (operator >> 32).is_multiple_of(each)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use talweg_ops::Spec;
+    use talweg_target::{Isa, Target};
+    use talweg_tuner::{Simulated, SimulatedDevice};
+
+    use super::*;
+    use crate::{CollectOptions, collect};
+
+    #[test]
+    fn what_is_appended_counts_again() {
+        let target = Target::generic(Isa::Avx2);
+        let options = CollectOptions {
+            target: target.clone(),
+            threads: 2,
+            seed: 1,
+            programs: 6,
+            guided: false,
+            sampling: Duration::from_millis(1),
+            deadline: None,
+            stop: Arc::default(),
+            command: String::new(),
+        };
+        let specs = ["matmul:m=16,n=32,k=8", "softmax:rows=8,n=64"].map(|s| Spec::parse(s).unwrap());
+        let mut db = Database::open_in_memory().unwrap();
+        let mut runner = Simulated { device: SimulatedDevice::new(target) };
+        collect(&specs, &options, &mut db, &mut runner, &mut |_, _| {}).unwrap();
+        let once = Programs::load(&db).unwrap();
+        let mut twice = once.clone();
+        twice.append(&once).unwrap();
+        assert_eq!((once.len(), twice.len(), twice.infos().len()), (12, 24, 4));
+        let (one, two) = (once.samples(), twice.samples());
+        assert_eq!(two.labels[12..], *one.labels);
+        assert_eq!(two.tasks[12..], one.tasks.iter().map(|t| t + 2).collect::<Vec<_>>());
+        let rows = one.programs.features.rows();
+        assert_eq!(two.programs.features.rows(), 2 * rows);
+        assert_eq!(
+            two.programs.offsets[13..],
+            one.programs.offsets[1..].iter().map(|o| o + rows).collect::<Vec<_>>()
+        );
+        assert_eq!(two.programs.features.row(rows), one.programs.features.row(0));
+    }
+}

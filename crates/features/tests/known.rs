@@ -1,7 +1,9 @@
 //! Features of a small nest, computed by hand.
 
 use talweg_expr::{Expr, Node, Symbol};
-use talweg_features::{FeatureError, FeatureProgram, FeatureScratch, feature_names, per_store, relations};
+use talweg_features::{
+    FeatureError, FeatureProgram, FeatureScratch, Machine, feature_names, per_store, relations,
+};
 use talweg_ir::Nest;
 use talweg_target::Target;
 
@@ -47,6 +49,45 @@ fn constant(e: &Expr) -> f64 {
         Node::Real(v) => f64::from_bits(*v),
         _ => panic!("`{e}` is not constant"),
     }
+}
+
+/// A body of 12 x 8 vectors, on two threads.
+#[test]
+fn what_a_register_tile_asks_of_the_machine() {
+    let text = TILED
+        .replace("ceildiv(60, $t)", "5")
+        .replace("for i1 in 0..min($t, 60 - i0 * $t)", "unroll i1 in 0..12")
+        .replace("$t", "12");
+    let target = target();
+    let stores = per_store(&parse(&text), Machine::new(&target, 2));
+    let names = feature_names();
+    let of = |name: &str| {
+        let at = names.iter().position(|n| *n == name).unwrap_or_else(|| panic!("no feature `{name}`"));
+        constant(&stores[0].values[at])
+    };
+    let instructions = 5.0 * 32.0 * 12.0 * 8.0;
+    let all_bytes = 4.0 * (60.0 * 32.0 + 32.0 * 64.0 + 60.0 * 64.0);
+    // Three iterations for one thread, two for the other.
+    let balance = 6.0 / 5.0;
+    let cycles = instructions / 2.0 * balance;
+    for (name, value) in [
+        ("demand.instructions", instructions),
+        ("demand.accumulators", 96.0),
+        // A column of A, element by element, and a row of B.
+        ("demand.loads", 12.0 + 8.0),
+        ("demand.loads_each", 20.0 / 96.0),
+        ("demand.l2_traffic", all_bytes),
+        ("demand.l2_misses", all_bytes / instructions),
+        ("demand.grain", instructions / 5.0),
+        ("demand.slots", instructions),
+        ("demand.cycles", cycles),
+        ("demand.program", cycles),
+    ] {
+        let want = (value + 1.0f64).log2();
+        assert!((of(name) - want).abs() < 1e-9, "{name}: {} is not {want}", of(name));
+    }
+    assert_eq!(of("demand.lanes"), 0.0);
+    assert!((of("demand.balance") - balance.log2()).abs() < 1e-9);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `talweg dataset`: measure programs of many operators, train the cost model on them, judge it.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -263,13 +265,12 @@ fn run_train(arguments: &TrainArguments, json: bool) -> Result<(), Failure> {
     };
     params.check().map_err(Failure::input)?;
     let mut programs = load(&arguments.db)?;
-    let mut read: Vec<(&Path, Programs)> = Vec::new();
+    let mut read: BTreeMap<&PathBuf, Programs> = BTreeMap::new();
     for path in &arguments.again {
-        if !read.iter().any(|(known, _)| known == path) {
-            read.push((path, load(path)?));
-        }
-        let (_, again) =
-            read.iter().find(|(known, _)| known == path).ok_or_else(|| Failure::work("a lost file"))?;
+        let again = match read.entry(path) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(load(path)?),
+        };
         programs.append(again).map_err(Failure::work)?;
     }
     drop(read);
