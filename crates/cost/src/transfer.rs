@@ -85,11 +85,13 @@ impl CostModel for Transfer {
     fn fit(&mut self, samples: &Samples<'_>) -> Result<(), CostError> {
         let count = samples.labels.len();
         let mut weight = transfer_weight(count);
-        if let Some(scores) = self.margin(&samples.programs, 1.0)?.filter(|_| weight > 0.0) {
-            let accuracy = clear_pair_accuracy(samples.labels, &scores, samples.tasks, CLEAR)?;
-            weight *= trust(accuracy, count);
+        let mut margin = self.margin(&samples.programs, weight)?;
+        if let Some(scores) = &mut margin {
+            let accuracy = clear_pair_accuracy(samples.labels, scores, samples.tasks, CLEAR)?;
+            let trust = trust(accuracy, count);
+            scores.iter_mut().for_each(|score| *score *= trust);
+            weight *= trust;
         }
-        let margin = self.margin(&samples.programs, weight)?;
         self.local = match samples.labels.is_empty() {
             true => None,
             false => Some(self.loss.fit(samples, &self.params, margin.as_deref())?),

@@ -2,7 +2,7 @@
 
 use talweg_expr::{Expr, Node, Symbol};
 use talweg_features::{
-    FeatureError, FeatureProgram, FeatureScratch, Machine, feature_names, per_store, relations,
+    FeatureError, FeatureProgram, FeatureScratch, Machine, StoreFeatures, feature_names, per_store, relations,
 };
 use talweg_ir::Nest;
 use talweg_target::Target;
@@ -51,6 +51,12 @@ fn constant(e: &Expr) -> f64 {
     }
 }
 
+/// The value of a store's feature.
+fn named(store: &StoreFeatures, name: &str) -> f64 {
+    let at = feature_names().iter().position(|n| *n == name);
+    constant(&store.values[at.unwrap_or_else(|| panic!("no feature `{name}`"))])
+}
+
 /// A body of 12 x 8 vectors, on two threads.
 #[test]
 fn what_a_register_tile_asks_of_the_machine() {
@@ -60,11 +66,7 @@ fn what_a_register_tile_asks_of_the_machine() {
         .replace("$t", "12");
     let target = target();
     let stores = per_store(&parse(&text), Machine::new(&target, 2));
-    let names = feature_names();
-    let of = |name: &str| {
-        let at = names.iter().position(|n| *n == name).unwrap_or_else(|| panic!("no feature `{name}`"));
-        constant(&stores[0].values[at])
-    };
+    let of = |name: &str| named(&stores[0], name);
     let instructions = 5.0 * 32.0 * 12.0 * 8.0;
     let all_bytes = 4.0 * (60.0 * 32.0 + 32.0 * 64.0 + 60.0 * 64.0);
     // Three iterations for one thread, two for the other.
@@ -94,11 +96,7 @@ fn what_a_register_tile_asks_of_the_machine() {
 fn a_matrix_product() {
     let stores = per_store(&parse(MATMUL), &target());
     assert_eq!(stores.len(), 1);
-    let names = feature_names();
-    let of = |name: &str| {
-        let at = names.iter().position(|n| *n == name).unwrap_or_else(|| panic!("no feature `{name}`"));
-        constant(&stores[0].values[at])
-    };
+    let of = |name: &str| named(&stores[0], name);
     let total = 64.0 * 32.0 * 64.0;
     for (name, value) in [
         ("float.multiply_add", total),
