@@ -294,7 +294,7 @@ impl Plan {
             values.push(Lifetime { bytes: graph.ty(*output).bytes() as u64, first: end, last: end });
         }
         let first_workspace = values.len();
-        let mut needy = Vec::new();
+        let (mut needy, mut needed) = (Vec::new(), Vec::new());
         for (at, step) in program.steps.iter().enumerate() {
             let Work::Kernel(task) = step.work else { continue };
             let meta = &compiled[task].compiled.meta;
@@ -303,10 +303,10 @@ impl Plan {
             let bytes = meta.workspace_bytes(threads) as u64;
             if bytes > 0 {
                 needy.push(at);
-                values.push(Lifetime { bytes, first: at + 1, last: at + 1 });
+                needed.push(Lifetime { bytes, first: at + 1, last: at + 1 });
             }
         }
-        let arena = Arena::plan(&values);
+        let arena = Arena::plan(&values, &needed);
         let mut workspaces = vec![None; program.steps.len()];
         for (at, offset) in needy.into_iter().zip(&arena.offsets[first_workspace..]) {
             workspaces[at] = Some(*offset);
