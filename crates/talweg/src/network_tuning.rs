@@ -144,63 +144,90 @@ pub fn settle(
         });
     };
     let mut default_session = session(&baseline.model, from.threads)?;
-    let mut contest = contest(load(&tuned)?, &mut default_session, from.threads, budget / 2)?;
-    let names = |at: usize| reports.get(at).copied().flatten().map_or(String::new(), |r| r.name.clone());
-    let mut kept_default = Vec::new();
-    let mut limits = Vec::new();
-    for (at, choice) in choices.iter_mut().enumerate() {
-        let is_tuned = matches!(choice, Choice::Tuned(_));
-        if is_tuned && contest.default.typical[at] < contest.tuned.typical[at] {
+    let model = load(&tuned)?;
+    let contest = contest(&model, &mut default_session, from.threads, budget / 2)?;
+    let mut entrants = vec![
+        Entrant {
+            artefact: 0,
+            choices: vec![Choice::Default; choices.len()],
+            limits: baseline.artefact.manifest.kernels.iter().map(|k| k.threads).collect(),
+            session: default_session,
+        },
+        Entrant {
+            artefact: 1,
+            choices: choices.clone(),
+            limits: rule.clone(),
+            session: limited(&model, &rule, from.threads)?,
+        },
+    ];
+    let mut artefacts = vec![baseline.artefact, tuned];
+    // The default where it is faster in place.
+    let is_behind = |at: usize| contest.default.typical[at] < contest.tuned.typical[at];
+    let behind: Vec<bool> =
+        choices.iter().enumerate().map(|(at, c)| matches!(c, Choice::Tuned(_)) && is_behind(at)).collect();
+    let mut mixed_model = model.clone();
+    if behind.contains(&true) {
+        for (choice, _) in choices.iter_mut().zip(&behind).filter(|(_, behind)| **behind) {
             *choice = Choice::Default;
-            contest.tuned.kernels[at] = contest.default.kernels[at];
-            kept_default.push(names(at));
-            limits.push(rule[at]);
-            continue;
         }
-        // The serial times are of the tuned artefact, in which untuned tasks are the same as in the default one.
-        let serial = contest.serial.as_ref().map(|s| (s.typical[at], s.kernels[at]));
-        let serial = serial.filter(|(one, _)| *one < contest.tuned.typical[at] * (1.0 - ONE_THREAD_WINS));
-        let one = serial.is_some();
-        if let Some((_, alone)) = serial {
-            contest.tuned.kernels[at] = alone;
-        }
-        limits.push(one.then_some(1));
+        let mixed = network.compile_as(&from.target, &choices, None, *jobs)?;
+        mixed_model = load(&mixed)?;
+        entrants.push(Entrant {
+            artefact: artefacts.len(),
+            choices: choices.clone(),
+            limits: rule.clone(),
+            session: limited(&mixed_model, &rule, from.threads)?,
+        });
+        artefacts.push(mixed);
     }
-    let mut artefact = tuned;
-    let mut tuned_session = contest.session;
-    if !kept_default.is_empty() {
-        drop(tuned_session);
-        artefact = network.compile_as(&from.target, &choices, Some(&limits), *jobs)?;
-        tuned_session = session(&load(&artefact)?, from.threads)?;
+    // And one thread where it is faster in place.
+    let is_serial = |at: usize| {
+        let one = contest.serial.as_ref().map(|serial| serial.typical[at]);
+        one.is_some_and(|one| !behind[at] && one < contest.tuned.typical[at] * (1.0 - ONE_THREAD_WINS))
+    };
+    let limits: Vec<Option<usize>> =
+        (0..choices.len()).map(|at| if is_serial(at) { Some(1) } else { rule[at] }).collect();
+    if limits != rule {
+        let session = limited(&mixed_model, &limits, from.threads)?;
+        entrants.push(Entrant { artefact: artefacts.len() - 1, choices, limits, session });
     }
+    let mut sessions: Vec<&mut Session> = entrants.iter_mut().map(|entrant| &mut entrant.session).collect();
+    let raced = race(&mut sessions, budget / 2)?;
+    let best =
+        (1..entrants.len()).fold(0, |best, at| if raced.ahead[at] > raced.ahead[best] { at } else { best });
+    let (default, fastest, default_won) = (raced.latencies[0], raced.latencies[best], best == 0);
+    let Entrant { artefact, choices, limits, .. } = entrants.swap_remove(best);
+    let mut artefact = artefacts.swap_remove(artefact);
     for (kernel, limit) in artefact.manifest.kernels.iter_mut().zip(&limits) {
         kernel.threads = *limit;
     }
-    let all: Vec<usize> = limits.iter().map(|limit| limit.unwrap_or(from.threads)).collect();
-    tuned_session.limit_threads(&all);
-    let raced = race(&mut [&mut default_session, &mut tuned_session], budget / 2)?;
-    let ([default, tuned], [_, ahead]) = (&raced.latencies[..], &raced.ahead[..]) else {
-        unreachable!("two sessions have two latencies")
-    };
-    let (default, tuned, default_won) = (*default, *tuned, *ahead <= 1.0);
-    let in_place = if default_won { contest.default } else { contest.tuned };
-    if default_won {
-        artefact = baseline.artefact;
-        choices.fill(Choice::Default);
-        limits = artefact.manifest.kernels.iter().map(|k| k.threads).collect();
-    }
+    let in_place = contest.of(&choices, &limits);
     let alone = sum_alone(network, reports, &choices);
-    let end = if default_won { default.quartile } else { tuned.quartile };
-    let explanation = explain(network, reports, &choices, &in_place, alone, end);
-    let tuned = if default_won { default } else { tuned };
+    let explanation = explain(network, reports, &choices, &in_place, alone, fastest.quartile);
+    let name = |at: usize| reports.get(at).copied().flatten().map_or(String::new(), |r| r.name.clone());
+    let is_default = |at: &usize| behind[*at] && matches!(choices[*at], Choice::Default);
+    let kept_default = match default_won {
+        true => Vec::new(),
+        false => (0..choices.len()).filter(is_default).map(name).collect(),
+    };
     Ok(Settled {
         lock: Lock::new(network, &choices, &limits, from),
         artefact,
         kept_default,
         on_one_thread: count_limited(&limits, from.threads),
         default_won,
-        comparison: Some(Comparison { default, tuned, alone, in_place, explanation }),
+        comparison: Some(Comparison { default, tuned: fastest, alone, in_place, explanation }),
     })
+}
+
+/// An artefact that may be settled on: how fast a kernel is depends on what the ones before it leave in the caches, so what
+/// is better kernel by kernel is raced as a whole.
+struct Entrant {
+    /// Which of those that were compiled.
+    artefact: usize,
+    choices: Vec<Choice>,
+    limits: Vec<Option<usize>>,
+    session: Session,
 }
 
 fn count_limited(limits: &[Option<usize>], threads: usize) -> usize {
@@ -217,26 +244,47 @@ fn session(model: &Arc<Model>, threads: usize) -> Result<Session, RunError> {
     Ok(session)
 }
 
+/// A session whose kernels use so many threads; all of them where there is no limit.
+fn limited(model: &Arc<Model>, limits: &[Option<usize>], threads: usize) -> Result<Session, RunError> {
+    let mut session = session(model, threads)?;
+    session.limit_threads(&limits.iter().map(|limit| limit.unwrap_or(threads)).collect::<Vec<_>>());
+    Ok(session)
+}
+
 /// The times of every kernel in place.
 struct Contest {
     default: InPlace,
     tuned: InPlace,
     /// The tuned artefact with every kernel on one thread, where there are more.
     serial: Option<InPlace>,
-    session: Session,
+}
+
+impl Contest {
+    /// The times of an artefact's kernels, as far as they do not depend on each other.
+    fn of(&self, choices: &[Choice], limits: &[Option<usize>]) -> InPlace {
+        let from = |at: usize| match (&choices[at], &self.serial) {
+            (Choice::Default, _) => &self.default,
+            (_, Some(serial)) if limits[at] == Some(1) => serial,
+            _ => &self.tuned,
+        };
+        let all = 0..choices.len();
+        InPlace {
+            kernels: all.clone().map(|at| from(at).kernels[at]).collect(),
+            typical: all.map(|at| from(at).typical[at]).collect(),
+            plain: self.tuned.plain,
+        }
+    }
 }
 
 fn contest(
-    model: Arc<Model>,
+    model: &Arc<Model>,
     default: &mut Session,
     threads: usize,
     budget: Duration,
 ) -> Result<Contest, SettleError> {
     let kernels = model.manifest().kernels.len();
-    let mut tuned = session(&model, threads)?;
-    tuned.limit_threads(&vec![threads; kernels]);
-    let mut serial = session(&model, threads)?;
-    serial.limit_threads(&vec![1; kernels]);
+    let mut tuned = limited(model, &vec![None; kernels], threads)?;
+    let mut serial = limited(model, &vec![Some(1); kernels], threads)?;
     let mut sessions = vec![default, &mut tuned];
     if threads > 1 {
         sessions.push(&mut serial);
@@ -245,7 +293,7 @@ fn contest(
     let (Some(default), Some(tuned_times)) = (times.next(), times.next()) else {
         unreachable!("every session has its times")
     };
-    Ok(Contest { default, tuned: tuned_times, serial: times.next(), session: tuned })
+    Ok(Contest { default, tuned: tuned_times, serial: times.next() })
 }
 
 /// Seconds of a task alone, by its choice.
