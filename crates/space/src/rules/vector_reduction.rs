@@ -7,10 +7,12 @@
 //! ```
 //!
 //! Condition: the operand read along the result's last axis is no constant that packing could turn around, and a
-//! reduction axis is its contiguous one. Lanes are combined once, after the reduction.
+//! reduction axis is its contiguous one; or it is a constant, but the result's last axis fills less than half a vector
+//! (images of three channels), and a reduction axis that does is the other operand's contiguous one. Lanes are combined
+//! once, after the reduction. Rows are along the last axis that the streamed operand does not depend on.
 
 use talweg_expr::Expr;
-use talweg_ir::Source;
+use talweg_ir::{Axis, Source};
 
 use super::{Decision, PARALLEL_FROM, SketchRule};
 use crate::analysis::StageKind;
@@ -46,35 +48,60 @@ impl SketchRule for VectorReduction {
     }
 }
 
-/// The reduction axis along which the streamed operand lies in memory, when packing cannot change that.
-fn contiguous_axis(state: &SketchState, stage: &str) -> Option<(String, i64)> {
+/// Where the vectors come from.
+struct Along {
+    /// The reduction axis, and its extent.
+    axis: (String, i64),
+    /// The position of the result's axis that has the rows; none where the streamed operand depends on all of them.
+    row: Option<usize>,
+}
+
+/// The reduction axis along which the operands lie in memory, or can be packed, when vectors are best taken from there.
+fn contiguous_axis(state: &SketchState, stage: &str) -> Option<Along> {
     let compute = state.stages().compute(stage)?.clone();
-    let vector = &compute.axes.last()?.symbol;
+    let (last, others) = compute.axes.split_last()?;
+    let vector = &last.symbol;
+    let is_narrow = last.extent.as_int()? * 2 < state.lanes(stage);
     let dag = state.schedule.dag();
-    for (tensor, indices) in compute.body.reads() {
-        let streamed = indices.iter().any(|e| e.mentions(vector));
+    let reads = compute.body.reads();
+    let (streamed, broadcast): (Vec<_>, Vec<_>) =
+        reads.iter().partition(|(_, indices)| indices.iter().any(|e| e.mentions(vector)));
+    let reduced = |indices: &[Expr]| {
         let last = indices.last()?;
-        if !streamed || last.mentions(vector) || dag.tensor(tensor).source == Source::Const {
-            continue;
-        }
         let axis = compute.reduce_axes().iter().find(|a| last.mentions(&a.symbol))?;
-        return Some((axis.symbol.name().to_string(), axis.extent.as_int()?));
+        Some((axis.symbol.name().to_string(), axis.extent.as_int()?))
+    };
+    for (tensor, indices) in streamed {
+        let axis = match dag.tensor(*tensor).source {
+            Source::Const if is_narrow => {
+                let found = broadcast.iter().find_map(|(_, indices)| reduced(indices));
+                found.filter(|(_, extent)| *extent >= state.lanes(stage))
+            }
+            Source::Const => None,
+            _ if indices.last()?.mentions(vector) => None,
+            _ => reduced(indices),
+        };
+        if let Some(axis) = axis {
+            let is_row = |axis: &&Axis| !indices.iter().any(|e| e.mentions(&axis.symbol));
+            let row = others.iter().rev().find(is_row).map(|row| &row.symbol);
+            return Some(Along { axis, row: others.iter().position(|a| Some(&a.symbol) == row) });
+        }
     }
     None
 }
 
-fn tile(state: &SketchState, local: &str, outer: &str, along: &(String, i64)) -> Applied<SketchState> {
+fn tile(state: &SketchState, local: &str, outer: &str, along: &Along) -> Applied<SketchState> {
+    let Along { axis: (reduced, depth), row } = along;
     let mut s = state.clone();
     s.decide(local);
     s.decide(outer);
     let (lanes, registers) = (s.lanes(local), s.machine.registers);
     let axes = s.stages().axes(outer);
-    let first_tiled = axes.len().saturating_sub(2);
     let (mut blocks, mut levels) = (Vec::new(), [Vec::new(), Vec::new(), Vec::new()]);
     let mut tile = Expr::int(1);
     let mut rows = Expr::int(1);
     for (at, (name, extent)) in axes.iter().enumerate() {
-        if at < first_tiled {
+        if at + 1 < axes.len() && Some(at) != *row {
             blocks.push(name.clone());
             continue;
         }
@@ -115,24 +142,24 @@ fn tile(state: &SketchState, local: &str, outer: &str, along: &(String, i64)) ->
 
     let role = KnobRole::Tile {
         stage: outer.to_string(),
-        axis: along.0.clone(),
-        extent: along.1,
+        axis: reduced.clone(),
+        extent: *depth,
         level: 3,
         vector: true,
         reduce: true,
     };
-    let vector =
-        s.open(&format!("{outer}.{}.v", along.0), domain::vector_sizes(along.1, lanes, VECTORS), role);
+    let vector = s.open(&format!("{outer}.{reduced}.v"), domain::vector_sizes(*depth, lanes, VECTORS), role);
     // In elements: accumulators, the vectors of a row and of a column.
     s.limit(format!("registers of {outer}"), (tile + rows + 1) * &vector, registers * lanes);
-    let parts = s.split(local, &along.0, &[vector])?;
+    let parts = s.split(local, reduced, &[vector])?;
     let own: Vec<String> = s.stages().axes(local).into_iter().map(|(n, _)| n).collect();
-    let reduce = s.stages().reduce_axes(local).into_iter().map(|(n, _)| n).filter(|n| *n != along.0);
+    let reduce = s.stages().reduce_axes(local).into_iter().map(|(n, _)| n).filter(|n| n != reduced);
     let order: Vec<String> =
         reduce.chain([parts[0].clone()]).chain(own.iter().cloned()).chain([parts[1].clone()]).collect();
     s.reorder(local, &order)?;
     s.unroll(local, &own)?;
     s.vectorize(local, &parts[1])?;
+    s.pack_constants(local);
     if let Some((column, rows)) = third.split_last() {
         s.vectorize(outer, column)?;
         if !s.stages().is_expensive(outer) {
@@ -144,6 +171,6 @@ fn tile(state: &SketchState, local: &str, outer: &str, along: &(String, i64)) ->
     {
         s.parallel(outer, &p)?;
     }
-    s.choose(format!("{outer} by vectors of {}", along.0));
+    s.choose(format!("{outer} by vectors of {reduced}"));
     Ok(s)
 }
