@@ -16,6 +16,9 @@ pub(super) const MAX_BODY: i64 = 56;
 /// Panels that share well among the threads of one machine.
 const ENOUGH_PANELS: i64 = 8;
 
+/// Rows are shared among threads unless one has more than so many percent of the average.
+const UNEVEN: i64 = 105;
+
 /// A register tile: rows along up to two axes, vectors along the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tile {
@@ -48,8 +51,8 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let tile = best_tile(plan, (extent_of(upper), extent_of(row), *vec_extent), lanes, depth, side_by_side);
 
     // Panels of the streamed operand are outermost and pass over all rows, so that each is fetched into the second
-    // cache level once; rows are split into blocks when they would not stay in the last level meanwhile, or when there
-    // are too few panels to share among threads.
+    // cache level once; rows are split into blocks when they would not stay in the last level meanwhile, when there
+    // are too few panels to share among threads, or when rows are what is worth keeping in a thread's caches.
     let whole = extent_of(upper.or(row));
     let row_bytes = broadcast_bytes(plan, &local) / whole.max(1);
     let step = if upper.is_some() { tile.upper } else { tile.row };
@@ -60,9 +63,18 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
         .map(|(_, (_, e))| e)
         .product();
     let panels = batches * ((vec_extent + tile.vectors * lanes - 1) / (tile.vectors * lanes));
-    let for_threads = (ENOUGH_PANELS + panels - 1) / panels;
+    let enough = (ENOUGH_PANELS + panels - 1) / panels;
     let for_cache = whole * row_bytes / plan.machine.rows_fit() + 1;
-    let blocks = for_threads.max(for_cache).min((whole + step - 1) / step);
+    // Threads that have rows of their own find them in their caches, but all fetch the whole streamed operand. Batches
+    // are outside of rows, and as good.
+    let (cores, steps) = (plan.machine.cores.max(1), (whole + step - 1) / step);
+    let moved = broadcast_bytes(plan, &local) + stage_bytes(plan, &outer);
+    let is_even = (steps + cores - 1) / cores * step * cores * 100 <= whole * UNEVEN;
+    let is_shared = batches % cores != 0 && is_even && streamed_bytes(plan, &local) <= moved;
+    let wanted = enough.max(for_cache).max(if is_shared { cores } else { 1 });
+    // All threads have equally many blocks.
+    let even = if is_shared { (wanted + cores - 1) / cores * cores } else { wanted };
+    let blocks = even.min(steps);
     let block = ((whole + blocks - 1) / blocks + step - 1) / step * step;
 
     let mut batch = Vec::new();
@@ -188,11 +200,20 @@ pub(super) fn streamed_operand(plan: &Plan, stage: &str) -> Streamed {
 
 /// Bytes of the operands that are broadcast.
 fn broadcast_bytes(plan: &Plan, stage: &str) -> i64 {
+    operand_bytes(plan, stage, false)
+}
+
+/// Bytes of the operands that are read by vectors.
+fn streamed_bytes(plan: &Plan, stage: &str) -> i64 {
+    operand_bytes(plan, stage, true)
+}
+
+fn operand_bytes(plan: &Plan, stage: &str, is_streamed: bool) -> i64 {
     let compute = plan.compute(stage);
     let vector = &compute.axes.last().expect("contractions have a last axis").symbol;
     let reads = compute.body.reads();
-    let broadcast = reads.iter().filter(|(_, idx)| !idx.iter().any(|e| e.mentions(vector)));
-    broadcast.map(|(t, _)| tensor_bytes(plan, *t)).sum()
+    let wanted = reads.iter().filter(|(_, idx)| idx.iter().any(|e| e.mentions(vector)) == is_streamed);
+    wanted.map(|(t, _)| tensor_bytes(plan, *t)).sum()
 }
 
 fn tensor_bytes(plan: &Plan, id: TensorId) -> i64 {
