@@ -146,7 +146,7 @@ def tune(
     least_gain: float = 0.5,
     good_enough: Optional[float] = None,
     objective: str = "sum",
-    cold_weights: bool = False,
+    alone: bool = False,
     simulated: bool = False,
 ) -> TuneResult:
     """Searches for faster kernels: for models (ONNX files), operators (SPECs such as ``matmul:m=64,n=64,k=64``, or
@@ -196,7 +196,7 @@ def tune(
         "good_enough": good_enough,
         "objective": objective,
         "simulated": simulated,
-        "cold_weights": cold_weights,
+        "alone": alone,
         "outputs": [os.fspath(path) for path in outputs],
         "progress": progress is True,
     }

@@ -1,6 +1,5 @@
 //! A loaded kernel with its arguments, as the device that sampling drives.
 
-use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,9 +8,9 @@ use talweg_ir::DType;
 use talweg_runtime::{KernelFn, ThreadPool};
 use talweg_target::core_probe;
 
+use crate::hand_over::{HandOver, evict};
 use crate::region::Guarded;
 use crate::resident::Outcome;
-use crate::rotation::Rotation;
 use crate::sampling::Device;
 use crate::wire::Reply;
 
@@ -21,10 +20,8 @@ const MEETING: Duration = Duration::from_micros(50);
 /// A kernel with everything it is called with.
 pub(crate) struct Call<'a> {
     pub function: KernelFn,
-    /// The arguments' pointers; constants may take turns.
-    pub rotation: Rotation,
-    /// Whose turn it is.
-    pub turn: usize,
+    /// The arguments.
+    pub pointers: Vec<*mut u8>,
     pub workspace: *mut u8,
     pub pool: &'a ThreadPool,
     /// What the kernel reads: start and length.
@@ -32,10 +29,33 @@ pub(crate) struct Call<'a> {
     /// The outputs in order, then the workspace.
     pub written: Guarded,
     pub outputs: Vec<(String, DType, Vec<usize>)>,
+    /// The inputs that other kernels would have written: position of the argument and length.
+    pub given: Vec<(usize, usize)>,
+    /// The constants: start and length.
+    pub constants: Vec<(*const u8, usize)>,
+    /// What happens before each run, if anything.
+    pub hand_over: Option<HandOver>,
     pub start: Instant,
 }
 
 impl Call<'_> {
+    /// From here on threads hand inputs and outputs over to each other, and constants are cold, before each run.
+    pub fn begin_hand_over(&mut self, inputs: bool, cold: bool) -> Outcome<()> {
+        let written = &self.written;
+        let outputs = (0..self.outputs.len()).map(|at| (written.pointer(at), written.contents(at).len()));
+        let given: &[_] = if inputs { &self.given } else { &[] };
+        let cold = if cold { self.constants.clone() } else { Vec::new() };
+        let outputs = outputs.filter(|_| inputs);
+        self.hand_over = Some(HandOver::new(&mut self.pointers, given, outputs, cold)?);
+        Ok(())
+    }
+
+    fn run_once(&mut self) {
+        // SAFETY: the pointers are those of the kernel's arguments, of the sizes it was compiled for, and the
+        // workspace is as large as its description says. A kernel that goes astray ends this process only.
+        unsafe { (self.function)(self.pointers.as_ptr(), self.workspace, self.pool.parallel()) };
+    }
+
     /// Whether the kernel wrote outside of its outputs and workspace.
     pub fn check_guards(&self) -> Outcome<()> {
         let Some((index, distance)) = self.written.damage() else { return Ok(()) };
@@ -51,15 +71,19 @@ impl Device for Call<'_> {
         self.start.elapsed().as_secs_f64()
     }
 
-    fn run(&mut self, times: u32) {
-        for _ in 0..times {
-            // SAFETY: the pointers are those of the kernel's arguments, of the sizes it was compiled for, and the
-            // workspace is as large as its description says. A kernel that goes astray ends this process only.
-            unsafe {
-                (self.function)(self.rotation.sets[self.turn].as_ptr(), self.workspace, self.pool.parallel())
-            };
-            self.turn = if self.turn + 1 == self.rotation.sets.len() { 0 } else { self.turn + 1 };
+    fn run(&mut self, times: u32) -> f64 {
+        let mut taken = Duration::ZERO;
+        // Runs that nothing comes between are timed together.
+        let (rounds, runs) = if self.hand_over.is_some() { (times, 1) } else { (1, times) };
+        for _ in 0..rounds {
+            if let Some(hand_over) = &self.hand_over {
+                hand_over.perform(self.pool);
+            }
+            let begin = Instant::now();
+            (0..runs).for_each(|_| self.run_once());
+            taken += begin.elapsed();
         }
+        taken.as_secs_f64()
     }
 
     fn flush(&mut self) {
@@ -90,25 +114,4 @@ impl Device for Call<'_> {
         let speeds = speeds.into_inner().unwrap_or_else(PoisonError::into_inner);
         speeds.iter().sum::<f64>() / speeds.len().max(1) as f64
     }
-}
-
-/// Removes memory from all caches.
-#[cfg(target_arch = "x86_64")]
-fn evict(start: *const u8, bytes: usize) {
-    for offset in (0..bytes).step_by(64) {
-        // SAFETY: flushing a line changes no value; the address lies in live memory.
-        unsafe { std::arch::x86_64::_mm_clflush(start.wrapping_add(offset)) };
-    }
-    // SAFETY: a fence has no requirements.
-    unsafe { std::arch::x86_64::_mm_mfence() };
-    black_box(start);
-}
-
-/// Pushes everything out of the caches by streaming over more memory than they hold.
-#[cfg(not(target_arch = "x86_64"))]
-fn evict(_start: *const u8, _bytes: usize) {
-    const STREAM: usize = 64 << 20;
-    static BUFFER: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-    let buffer = BUFFER.get_or_init(|| vec![1; STREAM]);
-    black_box(buffer.iter().step_by(64).map(|b| u64::from(*b)).sum::<u64>());
 }

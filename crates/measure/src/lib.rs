@@ -19,7 +19,7 @@
 //! | `machine` | the run request: threads, checking, timing |
 //! | `resident` | the task's arrays in the worker |
 //! | `call` | a loaded kernel with its arguments |
-//! | `rotation` | copies of constants that take turns |
+//! | `hand_over` | caches as a network leaves them: inputs and outputs with the threads, constants far away |
 //! | `check` | comparing outputs with their references |
 //! | `region` | memory handed to kernels, with guards |
 //! | `crash` | telling a lack of memory from other crashes |
@@ -32,12 +32,12 @@ mod check;
 mod compile;
 mod crash;
 pub mod error;
+mod hand_over;
 mod machine;
 pub mod pool;
 mod process;
 mod region;
 mod resident;
-mod rotation;
 pub mod sampling;
 mod spawn;
 pub mod stream;

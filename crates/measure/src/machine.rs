@@ -66,9 +66,7 @@ impl Machine {
         let function = function.map_err(|e| refuse(format!("the object: {e}")))?;
         let mut call = task.arrange(request, function, pool, threads)?;
 
-        let begin = call.now();
-        call.run(1);
-        let first = call.now() - begin;
+        let first = call.run(1);
         call.check_guards()?;
         if request.outputs {
             let outputs = (0..call.outputs.len()).map(|at| call.written.contents(at));
@@ -76,6 +74,10 @@ impl Machine {
         }
         let before = task.verify(&call)?;
         let mut sampling = request.sampling.clone();
+        let is_handed = sampling.hand_over && threads > 1;
+        if is_handed || sampling.cold_constants {
+            call.begin_hand_over(is_handed, sampling.cold_constants)?;
+        }
         if let Some(gate) = &mut sampling.gate {
             // The first time long enough to see the core at its best at least once.
             let probes = if self.best_probe == 0.0 { 100 } else { 1 };

@@ -11,7 +11,6 @@ use talweg_runtime::{KernelFn, KernelMeta, ThreadPool};
 use crate::call::Call;
 use crate::check::{Reference, Verdict};
 use crate::region::{Guarded, Layout, Region};
-use crate::rotation::{Constant, Rotation};
 use crate::wire::{Argument, ArgumentKind, Difference, Kernel, Purpose, Reply, RunRequest, TaskRequest};
 
 /// Packed constants kept for later candidates with the same layout.
@@ -155,6 +154,7 @@ impl Resident {
         let kernel = &request.kernel;
         let mut read = Vec::new();
         let mut constants = Vec::new();
+        let mut given = Vec::new();
         let mut sizes = Vec::new();
         let mut names = Vec::new();
         let mut slots = Vec::new();
@@ -173,8 +173,11 @@ impl Resident {
                     }
                     let pointer = self.memory.as_ptr().wrapping_add(input.offset);
                     read.push((pointer.cast_const(), input.bytes));
-                    if argument.kind == ArgumentKind::Constant {
-                        constants.push(Constant { argument: at, start: pointer, bytes: input.bytes });
+                    match argument.kind {
+                        ArgumentKind::Constant => {
+                            constants.push((pointer.cast_const(), input.bytes));
+                        }
+                        _ => given.push((at, input.bytes)),
                     }
                     slots.push(Slot::Fixed(pointer));
                 }
@@ -183,7 +186,7 @@ impl Resident {
                     let packed = packed.ok_or_else(|| refuse(format!("`{name}` was not packed")))?;
                     let start = packed.memory.as_ptr().cast_const();
                     read.push((start, packed.bytes));
-                    constants.push(Constant { argument: at, start, bytes: packed.bytes });
+                    constants.push((start, packed.bytes));
                     slots.push(Slot::Fixed(packed.memory.as_ptr()));
                 }
                 ArgumentKind::Output => {
@@ -211,16 +214,17 @@ impl Resident {
             })
             .collect();
         let workspace = written.pointer(sizes.len() - 1);
-        let rotation = Rotation::new(pointers, &constants, request.sampling.rotate_bytes)?;
         Ok(Call {
             function,
-            rotation,
-            turn: 0,
+            pointers,
             workspace,
             pool,
             read,
             written,
             outputs: names,
+            given,
+            constants,
+            hand_over: None,
             start: Instant::now(),
         })
     }

@@ -33,10 +33,13 @@ pub struct Sampling {
     /// The seconds of the kernel to beat. One that stays behind it in run after run is not sampled further, and the
     /// smaller its distance the more runs it gets: see [`BEHIND`].
     pub rival: Option<f64>,
-    /// The kernel's constants are copied until they fill so many bytes, and the copies take turns: none of them is in a
-    /// cache smaller than that when its turn comes. Zero: the constants stay where they are.
+    /// Before each run every thread writes its part of the inputs and outputs, as the step before does in a network; the
+    /// time of that does not count. Only kernels on several threads can tell.
     #[serde(default)]
-    pub rotate_bytes: usize,
+    pub hand_over: bool,
+    /// Before each run the constants are removed from all caches, as in a network whose weights do not fit them.
+    #[serde(default)]
+    pub cold_constants: bool,
 }
 
 /// How far behind its rival a kernel may be in the fastest of its first two, three, ... runs to be sampled further; the
@@ -56,7 +59,8 @@ impl Default for Sampling {
             gate: None,
             slower_than: None,
             rival: None,
-            rotate_bytes: 0,
+            hand_over: false,
+            cold_constants: false,
         }
     }
 }
@@ -130,8 +134,8 @@ impl Default for Gate {
 pub trait Device {
     /// Seconds since some fixed moment.
     fn now(&mut self) -> f64;
-    /// Runs the kernel that many times.
-    fn run(&mut self, times: u32);
+    /// Runs the kernel that many times; the seconds that the runs took.
+    fn run(&mut self, times: u32) -> f64;
     /// Empties the caches of what the kernel uses.
     fn flush(&mut self);
     /// How fast the core is at this moment, in any unit: larger is faster.
@@ -258,9 +262,7 @@ pub fn sample(settings: &Sampling, device: &mut impl Device, first: Option<f64>)
             device.flush();
         }
         let begin = device.now();
-        device.run(inner);
-        let end = device.now();
-        let seconds = (end - begin).max(0.0) / f64::from(inner);
+        let seconds = device.run(inner).max(0.0) / f64::from(inner);
         let after = gate.as_ref().map(|_| device.probe());
         let probes = before.zip(after);
         let slower = probes.map(|(before, after)| before.min(after));
@@ -311,11 +313,8 @@ fn warm_up(settings: &Sampling, device: &mut impl Device, start: f64) -> f64 {
     let mut fastest = f64::INFINITY;
     let mut times = 1u32;
     loop {
-        let begin = device.now();
-        device.run(times);
-        let end = device.now();
-        fastest = fastest.min((end - begin).max(0.0) / f64::from(times));
-        let spent = end - start;
+        fastest = fastest.min(device.run(times).max(0.0) / f64::from(times));
+        let spent = device.now() - start;
         if spent >= settings.warm_up_seconds || spent >= settings.budget_seconds {
             return fastest;
         }
@@ -392,9 +391,11 @@ mod tests {
         fn now(&mut self) -> f64 {
             self.clock
         }
-        fn run(&mut self, times: u32) {
+        fn run(&mut self, times: u32) -> f64 {
             self.calls.push(times);
-            self.clock += (self.seconds)(self.calls.len() - 1) * f64::from(times);
+            let seconds = (self.seconds)(self.calls.len() - 1) * f64::from(times);
+            self.clock += seconds;
+            seconds
         }
         fn flush(&mut self) {
             self.flushes += 1;

@@ -48,7 +48,7 @@ struct Settings {
     good_enough: Option<f64>,
     objective: String,
     simulated: bool,
-    cold_weights: bool,
+    alone: bool,
     outputs: Vec<PathBuf>,
     progress: bool,
 }
@@ -89,7 +89,7 @@ fn options(settings: &Settings, has_model: bool) -> Result<TuneOptions, Failure>
         objective: &settings.objective,
         good_enough: settings.good_enough,
         least_gain: settings.least_gain,
-        cold_weights: settings.cold_weights,
+        alone: settings.alone,
         threads: threads_of(settings.threads.or((!has_model).then_some(1)))?,
         seed: settings.seed,
         db: database(settings),

@@ -122,7 +122,8 @@ impl<'a> Bench<'a> {
                 .then(|| Gate { patience_seconds: options.patience.as_secs_f64(), ..Gate::default() }),
             slower_than: None,
             rival: None,
-            rotate_bytes: 0,
+            hand_over: false,
+            cold_constants: false,
         };
         let measurer = Measurer::new(settings)?;
         let built = measurer.build(&operator.nest)?;

@@ -45,7 +45,7 @@ pub mod tuner;
 pub use error::TuneError;
 pub use event::Event;
 pub use extension::{Extended, Extension};
-pub use options::{TaskSpec, TuneOptions};
+pub use options::{Surroundings, TaskSpec, TuneOptions};
 pub use report::{FailureGroup, Phases, StopReason, TaskReport, TuneReport};
 pub use runner::{Runner, Simulated, Workers};
 pub use strategy::{ModelKind, StrategyKind};

@@ -31,6 +31,15 @@ pub struct TaskSpec {
     pub flops: f64,
 }
 
+/// What a kernel finds in the caches when it is timed; by default whatever its last run left there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Inputs and outputs lie with the threads in equal parts, as the steps of a network leave them.
+    pub hand_over: bool,
+    /// Constants lie in no cache, as in a network whose weights do not fit them.
+    pub cold_constants: bool,
+}
+
 /// How to tune.
 #[derive(Clone, Debug)]
 pub struct TuneOptions {
@@ -86,8 +95,8 @@ pub struct TuneOptions {
     pub least_gain: f64,
     /// Time to leave of the budget for what the caller does afterwards.
     pub reserve: Duration,
-    /// Whether constants are read from beyond the second-level cache, as the weights of a network are.
-    pub cold_weights: bool,
+    /// What candidates find in the caches when they are timed.
+    pub surroundings: Surroundings,
     /// When the process started: zero of the curve and of the budget.
     pub started: Instant,
     /// Ends the run with the best so far once it is set.
@@ -125,7 +134,7 @@ impl TuneOptions {
             from_nothing: false,
             least_gain: 0.0,
             reserve: Duration::ZERO,
-            cold_weights: false,
+            surroundings: Surroundings::default(),
             started: Instant::now(),
             stop: Arc::default(),
             command: String::new(),

@@ -41,7 +41,10 @@ pub fn environment(options: &TuneOptions, peak: Option<f64>) -> String {
     if let Some(peak) = peak {
         out += &format!("{PEAK}: {:.1}\n", peak / 1e9);
     }
-    out += &format!("resumes: {}\n", if options.resume { "yes" } else { "no" });
+    let is = |yes: bool| if yes { "yes" } else { "no" };
+    out += &format!("handed over: {}\n", is(options.surroundings.hand_over));
+    out += &format!("cold constants: {}\n", is(options.surroundings.cold_constants));
+    out += &format!("resumes: {}\n", is(options.resume));
     out + &format!("system: {} {}\n", std::env::consts::OS, std::env::consts::ARCH)
 }
 

@@ -11,7 +11,7 @@ use talweg_measure::{
 use talweg_search::SimulatedDevice;
 
 use crate::error::TuneError;
-use crate::options::TuneOptions;
+use crate::options::{Surroundings, TuneOptions};
 use crate::reference::{
     EXPENSIVE, ReferenceError, checked_by_parts, named_task, random_inputs, reference_task, tolerance,
 };
@@ -126,8 +126,7 @@ pub const LOST: &str = "worker-lost";
 /// Worker processes on this machine.
 pub struct Workers {
     measurer: Measurer,
-    /// See [`Sampling::rotate_bytes`].
-    rotate_bytes: usize,
+    surroundings: Surroundings,
 }
 
 impl Workers {
@@ -136,10 +135,7 @@ impl Workers {
         let mut settings = MeasureOptions::new(options.target.clone())?;
         settings.threads = options.threads;
         settings.pin = true;
-        // Each core may read its own half of the weights, so the copies must exceed all second-level caches.
-        let caches = 2 * options.threads.max(2) as u64 * options.target.l2;
-        let rotate_bytes = if options.cold_weights { usize::try_from(caches).unwrap_or(0) } else { 0 };
-        Ok(Workers { measurer: Measurer::new(settings)?, rotate_bytes })
+        Ok(Workers { measurer: Measurer::new(settings)?, surroundings: options.surroundings })
     }
 }
 
@@ -191,7 +187,7 @@ impl Runner for Workers {
     fn run(&mut self, data: &Task, kernel: &Built, effort: &Effort) -> Result<Timing, Failure> {
         let ran = self
             .measurer
-            .run_with(data, kernel, &sampling(effort, self.rotate_bytes))
+            .run_with(data, kernel, &sampling(effort, self.surroundings))
             .map_err(|e| failure(&e))?;
         Ok(timing(ran))
     }
@@ -203,7 +199,7 @@ impl Runner for Workers {
         make: &(dyn Fn(usize) -> Made + Sync),
         observer: &mut dyn Observer<Built>,
     ) -> Phases {
-        let mut adapter = Adapter { observer, rotate_bytes: self.rotate_bytes };
+        let mut adapter = Adapter { observer, surroundings: self.surroundings };
         self.measurer.stream(data, count, make, &mut adapter)
     }
 
@@ -215,12 +211,12 @@ impl Runner for Workers {
 /// An observer as the stream wants it.
 struct Adapter<'a> {
     observer: &'a mut dyn Observer<Built>,
-    rotate_bytes: usize,
+    surroundings: Surroundings,
 }
 
 impl Sink for Adapter<'_> {
     fn sampling(&mut self) -> Option<Sampling> {
-        self.observer.effort().map(|effort| sampling(&effort, self.rotate_bytes))
+        self.observer.effort().map(|effort| sampling(&effort, self.surroundings))
     }
 
     fn finished(&mut self, finished: Finished) {
@@ -229,7 +225,7 @@ impl Sink for Adapter<'_> {
     }
 }
 
-fn sampling(effort: &Effort, rotate_bytes: usize) -> Sampling {
+fn sampling(effort: &Effort, surroundings: Surroundings) -> Sampling {
     Sampling {
         budget_seconds: effort.budget.as_secs_f64(),
         gate: Some(Gate {
@@ -239,7 +235,8 @@ fn sampling(effort: &Effort, rotate_bytes: usize) -> Sampling {
         }),
         slower_than: effort.slower_than,
         rival: effort.rival,
-        rotate_bytes,
+        hand_over: surroundings.hand_over,
+        cold_constants: surroundings.cold_constants,
         ..Sampling::default()
     }
 }

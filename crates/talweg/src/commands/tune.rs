@@ -46,9 +46,9 @@ pub struct Arguments {
     /// End early when a model's tasks are expected to gain less than so many percent in the rest of the budget; 0 never.
     #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
     least_gain: f64,
-    /// Measure tasks with their weights outside of the nearest caches, as a network finds them.
+    /// Time the tasks of a model with everything in the caches where the last run left it, not as a network finds it.
     #[arg(long)]
-    cold_weights: bool,
+    alone: bool,
     /// The search: ansor, autotvm, felix, evolutionary, annealing, genetic, random or grid.
     #[arg(long, default_value = "ansor", value_name = "NAME")]
     strategy: String,
@@ -203,7 +203,7 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
         objective: &arguments.objective,
         good_enough: arguments.good_enough,
         least_gain: arguments.least_gain,
-        cold_weights: arguments.cold_weights,
+        alone: arguments.alone,
         threads,
         seed: arguments.seed,
         db: arguments.db.clone(),

@@ -122,12 +122,16 @@ fn comparing(budget: Option<Duration>) -> Duration {
     budget.map_or(COMPARING_LEAST, |b| b.mul_f64(COMPARING).clamp(COMPARING_LEAST, COMPARING_MOST))
 }
 
-/// Compiles the networks by the default schedules, which shows how long compiling takes, and keeps time for the rest.
+/// Compiles the networks by the default schedules, which shows how long compiling takes, and keeps time for the rest. Unless
+/// tasks are to be timed alone, they find their weights where the network would: in memory if they do not fit the caches.
 pub fn prepare(networks: &mut [Tuning], options: &mut TuneOptions) -> Result<(), Failure> {
     let mut reserve = 0.0;
     for tuning in networks.iter_mut() {
         let baseline = Baseline::build(&tuning.network, &options.target, jobs()).map_err(Failure::work)?;
         reserve += baseline.seconds * COMPILATIONS + comparing(options.budget).as_secs_f64();
+        let caches = options.target.l3.max(options.target.l2 * options.target.cores as u64);
+        options.surroundings.cold_constants |=
+            options.surroundings.hand_over && baseline.artefact.weights_bytes() > caches;
         tuning.baseline = Some(baseline);
     }
     let most = options.budget.map_or(f64::INFINITY, |b| b.as_secs_f64() / 3.0);

@@ -30,8 +30,8 @@ pub struct TuneRequest<'a> {
     pub good_enough: Option<f64>,
     /// The gain, in percent, below which the tuning of a network ends.
     pub least_gain: f64,
-    /// Whether constants are read from memory.
-    pub cold_weights: bool,
+    /// Whether the tasks of a network are timed with everything in the caches where their last run left it.
+    pub alone: bool,
     /// Threads of the candidates.
     pub threads: usize,
     /// Names the random streams.
@@ -81,7 +81,7 @@ impl TuneRequest<'_> {
             // A network has many tasks, and its kernels are compared in place as well.
             (options.finalists, options.alternations) = (4, 7);
         }
-        options.cold_weights = self.cold_weights;
+        options.surroundings.hand_over = self.has_model && !self.alone;
         options.good_enough = self.good_enough.map(|us| us * 1e-6);
         options.trials = self.trials;
         options.threads = self.threads;
