@@ -204,7 +204,7 @@ def main():
     parser.add_argument(
         "--tvm-tune", type=tool.duration, default=0, metavar="TIME", help="let TVM tune each network for this long"
     )
-    parser.add_argument("--strategy", default="ansor")
+    parser.add_argument("--strategy", default="felix")
     parser.add_argument("--talweg", type=Path, default=REPOSITORY / "target/release/talweg")
     parser.add_argument("--json", type=Path, help="also write all figures to this file")
     options = parser.parse_args()

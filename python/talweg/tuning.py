@@ -129,7 +129,7 @@ def tune(
     budget: Union[None, str, float] = None,
     trials: Optional[int] = None,
     output: Union[None, Path, Sequence[Path]] = None,
-    strategy: Any = "ansor",
+    strategy: Any = "felix",
     model: Any = None,
     rules: Sequence[Any] = (),
     template: Optional[Callable[[_native.SketchState], Any]] = None,

@@ -106,11 +106,11 @@ pub struct TuneOptions {
 }
 
 impl TuneOptions {
-    /// The usual settings: Ansor, one thread, a minute.
+    /// The usual settings: Felix, one thread, a minute.
     pub fn new(target: Target) -> TuneOptions {
         TuneOptions {
             target,
-            strategy: StrategyKind::Ansor,
+            strategy: StrategyKind::Felix,
             model: None,
             extension: None,
             felix: FelixParams::default(),

@@ -50,7 +50,7 @@ pub struct Arguments {
     #[arg(long)]
     alone: bool,
     /// The search: ansor, autotvm, felix, evolutionary, annealing, genetic, random or grid.
-    #[arg(long, default_value = "ansor", value_name = "NAME")]
+    #[arg(long, default_value = "felix", value_name = "NAME")]
     strategy: String,
     /// The cost model instead of the strategy's own: trees, rank, mlp, mlp-bootstrap (without the shipped checkpoint) or
     /// random. Felix takes the networks only.

@@ -132,7 +132,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "strategy",
         verbs: &["tune"],
         kind: Kind::Strategy,
-        default: Some("ansor"),
+        default: Some("felix"),
         help: "the search",
     },
     Setting {
