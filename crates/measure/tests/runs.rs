@@ -73,6 +73,41 @@ fn pinned_threads_cold_caches_and_the_gate_work_together() {
 }
 
 #[test]
+fn kernels_that_find_the_caches_as_in_a_network_compute_the_same() {
+    let workshop = Workshop::new();
+    workshop.kernel("laid_out", PACKED);
+    let a = Array::random(DType::F32, &[256], 3);
+    let w = Array::random(DType::F32, &[2, 256], 4);
+    let sum: Vec<f32> = a.as_f32().unwrap().iter().zip(w.as_f32().unwrap()).map(|(a, w)| a + w).collect();
+    let b = Array::from_f32(DType::F32, &[256], &sum).unwrap();
+    let task = Task::new(&[("A", &a), ("W", &w)], &[("B", &b)], 1e-6).unwrap();
+    for (threads, hand_over, cold_constants) in
+        [(1, true, true), (2, true, false), (2, false, true), (3, true, true)]
+    {
+        let measurer = workshop.measurer(|options| {
+            options.threads = threads;
+            options.sampling = Sampling { hand_over, cold_constants, ..Sampling::default() };
+        });
+        let measured = measurer.measure_batch(&task, &[packed("laid_out")]).remove(0).unwrap();
+        assert_eq!(measured.difference.unwrap().max_rel_error, 0.0);
+        assert!(measured.samples.min() > 0.0);
+    }
+}
+
+#[test]
+fn a_kernel_that_writes_its_input_is_found_out_in_a_network_too() {
+    let workshop = Workshop::new();
+    workshop
+        .kernel("scribble", "((float *)buffers[0])[1] = 0; for (int i = 0; i < 256; i++) B[i] = 2 * A[i];");
+    let measurer = workshop.measurer(|options| {
+        options.threads = 2;
+        options.sampling = Sampling { hand_over: true, ..Sampling::default() };
+    });
+    let error = measurer.measure_batch(&workshop.task(), &[doubled("scribble")]).remove(0).unwrap_err();
+    assert_eq!(error.cause(), "run-crash-SIGSEGV", "{error}");
+}
+
+#[test]
 fn parallel_loops_run_on_as_many_threads_as_asked() {
     // Each part of the loop writes the number of threads and its own end.
     let body =

@@ -8,7 +8,7 @@ use talweg_ir::Dag;
 use talweg_search::{Candidate, Outcome, Sample};
 use talweg_space::Space;
 
-use crate::options::TuneOptions;
+use crate::options::{Surroundings, TuneOptions};
 
 /// The version of the canonical text of tasks.
 pub const TASK_VERSION: u32 = 1;
@@ -18,6 +18,10 @@ pub const DEFAULT: &str = "default";
 
 /// What the environment of a run calls the measured peak of the machine, in billions of operations a second.
 pub const PEAK: &str = "peak GFLOP/s";
+
+/// What the environment of a run calls its surroundings.
+const HANDED_OVER: &str = "handed over";
+const COLD_CONSTANTS: &str = "cold constants";
 
 const MARK: &str = "# candidate ";
 
@@ -42,10 +46,18 @@ pub fn environment(options: &TuneOptions, peak: Option<f64>) -> String {
         out += &format!("{PEAK}: {:.1}\n", peak / 1e9);
     }
     let is = |yes: bool| if yes { "yes" } else { "no" };
-    out += &format!("handed over: {}\n", is(options.surroundings.hand_over));
-    out += &format!("cold constants: {}\n", is(options.surroundings.cold_constants));
+    out += &format!("{HANDED_OVER}: {}\n", is(options.surroundings.hand_over));
+    out += &format!("{COLD_CONSTANTS}: {}\n", is(options.surroundings.cold_constants));
     out += &format!("resumes: {}\n", is(options.resume));
     out + &format!("system: {} {}\n", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+/// What the candidates of a run with this environment found in the caches. Runs that do not say timed them alone.
+pub fn surroundings_of(environment: &str) -> Surroundings {
+    let is = |name: &str| {
+        environment.lines().any(|line| line.strip_prefix(name).is_some_and(|value| value == ": yes"))
+    };
+    Surroundings { hand_over: is(HANDED_OVER), cold_constants: is(COLD_CONSTANTS) }
 }
 
 /// The trace text of a candidate.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use talweg_db::{Database, NewBest, NewRecord, Replace, RunId, RunInfo, RunTask, TargetKey};
+use talweg_db::{Database, NewBest, NewRecord, Replace, Run, RunId, RunInfo, RunTask, TargetKey};
 use talweg_features::Machine;
 use talweg_ir::Nest;
 use talweg_schedule::Trace;
@@ -18,7 +18,7 @@ use crate::error::TuneError;
 use crate::event::Event;
 use crate::finals::{CLOSED_FIELD, Finalist, OPEN_ROUNDS, Verdict, compare};
 use crate::options::{TaskSpec, TuneOptions};
-use crate::records::{DEFAULT, environment, sample_of, task_key};
+use crate::records::{DEFAULT, environment, sample_of, surroundings_of, task_key};
 use crate::report::{Failures, Phases, StopReason, TaskReport, TuneReport};
 use crate::runner::{Effort, Runner, Workers};
 use crate::seed::seeds;
@@ -48,6 +48,8 @@ pub struct Tuner<R: Runner = Workers> {
     pub(crate) proving: f64,
     /// Tasks whose fastest candidate is still to be compared.
     pub(crate) unproven: usize,
+    /// Runs that timed their candidates as this one does.
+    comparable: Vec<RunId>,
     pub(crate) phases: Phases,
 }
 
@@ -84,6 +86,7 @@ impl<R: Runner> Tuner<R> {
             peak: None,
             proving: 0.0,
             unproven: 0,
+            comparable: Vec::new(),
             phases: Phases::default(),
         })
     }
@@ -99,6 +102,8 @@ impl<R: Runner> Tuner<R> {
         (self.peak, self.proving, self.unproven) = (None, 0.0, 0);
         self.phases = Phases::default();
         let begin = Instant::now();
+        let is_comparable = |run: &Run| surroundings_of(&run.info.environment) == self.options.surroundings;
+        self.comparable = self.db.runs()?.into_iter().filter(is_comparable).map(|run| run.id).collect();
         let run = self.db.begin_run(&RunInfo {
             strategy: self.options.search_name().into(),
             seed: self.options.seed,
@@ -374,7 +379,7 @@ impl<R: Runner> Tuner<R> {
     fn resume(&mut self, task: &mut TaskRun<R>) -> Result<Vec<Sample>, TuneError> {
         let records = self.db.records(&task.key, &self.target, self.options.threads as u32)?;
         let mut samples = Vec::new();
-        for record in &records {
+        for record in records.iter().filter(|record| self.comparable.contains(&record.run)) {
             let Some(sample) = sample_of(&task.space, record) else { continue };
             if let (Some(seconds), Some(error)) = (sample.outcome.seconds(), record.verification) {
                 task.successes += 1;

@@ -11,7 +11,8 @@ use talweg_tuner::reference::ReferenceError;
 use talweg_tuner::runner::{Effort, Timing};
 use talweg_tuner::strategy::{MODELS, global_model};
 use talweg_tuner::{
-    Event, Objective, Runner, Simulated, StopReason, StrategyKind, TaskSpec, TuneError, TuneOptions, Tuner,
+    Event, Objective, Runner, Simulated, StopReason, StrategyKind, Surroundings, TaskSpec, TuneError,
+    TuneOptions, Tuner,
 };
 
 fn task(text: &str) -> TaskSpec {
@@ -161,6 +162,27 @@ fn a_resumed_run_measures_nothing_twice_and_keeps_the_winner() {
     let stats = Database::open_existing(&path).expect("the database").stats().expect("statistics");
     assert_eq!((stats.runs, stats.records), (3, 120 + 3));
     assert!(stats.tasks[0].best.as_ref().is_some_and(|b| b.ab_ratio >= 1.0));
+}
+
+#[test]
+fn times_of_other_surroundings_are_not_resumed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("t.db");
+    let resumed = |hand_over| {
+        let surroundings = Surroundings { hand_over, cold_constants: false };
+        let options =
+            TuneOptions { db: Some(path.clone()), surroundings, ..options(StrategyKind::Random, 16) };
+        let mut tuner = Tuner::with_runner(options, vec![task(SMALL)], simulated()).expect("a tuner");
+        let mut resumed = None;
+        let listener = &mut |event| {
+            if let Event::TaskStarted { resumed: n, .. } = event {
+                resumed = Some(n);
+            }
+        };
+        tuner.run(listener).expect("the run ends well");
+        resumed
+    };
+    assert_eq!([resumed(false), resumed(true), resumed(true), resumed(false)], [0, 0, 16, 16].map(Some));
 }
 
 #[test]
