@@ -89,7 +89,7 @@ def test_report(browser, talweg, folder, pictures):
     check(not page.evaluate("document.querySelector('#winner').hidden"), "the winner's schedule can be opened")
     page.move("#latency svg", 0.7, 0.5)
     page.until("!document.querySelector('#tip').hidden", 5)
-    check("ansor" in page.evaluate("document.querySelector('#tip').innerText"), "the pointer shows values")
+    check("felix" in page.evaluate("document.querySelector('#tip').innerText"), "the pointer shows values")
     page.click("#latency-legend button")
     check(len(points(page, "#latency path.curve")) == 1, "a click on the legend hides a line")
 

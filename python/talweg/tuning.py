@@ -129,7 +129,7 @@ def tune(
     budget: Union[None, str, float] = None,
     trials: Optional[int] = None,
     output: Union[None, Path, Sequence[Path]] = None,
-    strategy: Any = "felix",
+    strategy: Any = None,
     model: Any = None,
     rules: Sequence[Any] = (),
     template: Optional[Callable[[_native.SketchState], Any]] = None,
@@ -157,8 +157,8 @@ def tune(
     each. ``progress`` prints to standard error, or is called with a dictionary for each event.
 
     ``strategy`` is a name (``ansor``, ``autotvm``, ``felix``, ``evolutionary``, ``annealing``, ``genetic``, ``random``,
-    ``grid``) or a function of a space and a seed that makes something like :class:`Strategy`; ``model`` a name or something
-    like :class:`CostModel`; ``rules`` are tried before talweg's own, and a ``template`` stands in for all of them. The other
+    ``grid``) or a function of a space and a seed that makes something like :class:`Strategy`: felix unless given, and ansor
+    with a model of one's own, which has no slope for felix to follow. ``model`` is a name or something like :class:`CostModel`; ``rules`` are tried before talweg's own, and a ``template`` stands in for all of them. The other
     arguments are those of ``talweg tune``.
 
     Ctrl-C ends the search within a batch, writes the artefact of the best so far, and raises ``KeyboardInterrupt`` with the
@@ -169,8 +169,10 @@ def tune(
     outputs: Sequence[Path] = []
     if output is not None:
         outputs = [output] if isinstance(output, (str, os.PathLike)) else output
-    own_strategy = None if isinstance(strategy, str) else strategy
     own_model = None if model is None or isinstance(model, str) else model
+    if strategy is None:
+        strategy = "felix" if own_model is None else "ansor"
+    own_strategy = None if isinstance(strategy, str) else strategy
     parts = None
     if own_strategy is not None or own_model is not None or rules or template is not None:
         own = own_strategy or own_model

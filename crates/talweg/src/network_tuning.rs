@@ -111,8 +111,8 @@ pub struct Settled {
     pub comparison: Option<Comparison>,
 }
 
-/// Compiles a network by what the search found, puts the default back wherever it is faster in place, decides on the
-/// threads of every kernel, and keeps the default altogether if it is faster end to end.
+/// Compiles a network by what the search found, and proposes others: with the default wherever it is faster in place, and
+/// with one thread for kernels that are faster on one. The fastest end to end is kept, the default among them.
 ///
 /// `reports` has one entry a task of the network; those that were not reached are `None`.
 pub fn settle(
@@ -128,12 +128,12 @@ pub fn settle(
         }
         _ => Choice::Default,
     };
-    let mut choices: Vec<Choice> = reports.iter().map(found).collect();
-    choices.resize(network.program.tasks.len(), Choice::Default);
-    let tuned = network.compile_as(&from.target, &choices, None, *jobs)?;
+    let mut found: Vec<Choice> = reports.iter().map(found).collect();
+    found.resize(network.program.tasks.len(), Choice::Default);
+    let tuned = network.compile_as(&from.target, &found, None, *jobs)?;
     let rule: Vec<Option<usize>> = tuned.manifest.kernels.iter().map(|k| k.threads).collect();
     let Some(budget) = *compare else {
-        let lock = Lock::new(network, &choices, &rule, from);
+        let lock = Lock::new(network, &found, &rule, from);
         return Ok(Settled {
             on_one_thread: count_limited(&rule, from.threads),
             artefact: tuned,
@@ -146,88 +146,77 @@ pub fn settle(
     let mut default_session = session(&baseline.model, from.threads)?;
     let model = load(&tuned)?;
     let contest = contest(&model, &mut default_session, from.threads, budget / 2)?;
-    let mut entrants = vec![
-        Entrant {
-            artefact: 0,
-            choices: vec![Choice::Default; choices.len()],
-            limits: baseline.artefact.manifest.kernels.iter().map(|k| k.threads).collect(),
-            session: default_session,
-        },
-        Entrant {
-            artefact: 1,
-            choices: choices.clone(),
-            limits: rule.clone(),
-            session: limited(&model, &rule, from.threads)?,
-        },
-    ];
-    let mut artefacts = vec![baseline.artefact, tuned];
-    // The default where it is faster in place.
-    let is_behind = |at: usize| contest.default.typical[at] < contest.tuned.typical[at];
-    let behind: Vec<bool> =
-        choices.iter().enumerate().map(|(at, c)| matches!(c, Choice::Tuned(_)) && is_behind(at)).collect();
-    let mut mixed_model = model.clone();
-    if behind.contains(&true) {
-        for (choice, _) in choices.iter_mut().zip(&behind).filter(|(_, behind)| **behind) {
-            *choice = Choice::Default;
+    let mut proposals = propose(&found, &rule, &contest);
+    // Proposals that differ in threads only have the same artefact.
+    let mut built = vec![(found.clone(), tuned, model)];
+    let (mut sessions, mut artefacts) = (vec![default_session], Vec::new());
+    for Proposal { choices, limits } in &proposals {
+        let known = built.iter().position(|(own, ..)| own == choices);
+        if known.is_none() {
+            let artefact = network.compile_as(&from.target, choices, None, *jobs)?;
+            let model = load(&artefact)?;
+            built.push((choices.clone(), artefact, model));
         }
-        let mixed = network.compile_as(&from.target, &choices, None, *jobs)?;
-        mixed_model = load(&mixed)?;
-        entrants.push(Entrant {
-            artefact: artefacts.len(),
-            choices: choices.clone(),
-            limits: rule.clone(),
-            session: limited(&mixed_model, &rule, from.threads)?,
-        });
-        artefacts.push(mixed);
+        artefacts.push(known.unwrap_or(built.len() - 1));
+        sessions.push(limited(&built[artefacts[artefacts.len() - 1]].2, limits, from.threads)?);
     }
-    // And one thread where it is faster in place.
-    let is_serial = |at: usize| {
-        let one = contest.serial.as_ref().map(|serial| serial.typical[at]);
-        one.is_some_and(|one| !behind[at] && one < contest.tuned.typical[at] * (1.0 - ONE_THREAD_WINS))
-    };
-    let limits: Vec<Option<usize>> =
-        (0..choices.len()).map(|at| if is_serial(at) { Some(1) } else { rule[at] }).collect();
-    if limits != rule {
-        let session = limited(&mixed_model, &limits, from.threads)?;
-        entrants.push(Entrant { artefact: artefacts.len() - 1, choices, limits, session });
-    }
-    let mut sessions: Vec<&mut Session> = entrants.iter_mut().map(|entrant| &mut entrant.session).collect();
-    let raced = race(&mut sessions, budget / 2)?;
+    let raced = race(&mut sessions.iter_mut().collect::<Vec<_>>(), budget / 2)?;
     let best =
-        (1..entrants.len()).fold(0, |best, at| if raced.ahead[at] > raced.ahead[best] { at } else { best });
-    let (default, fastest, default_won) = (raced.latencies[0], raced.latencies[best], best == 0);
-    let Entrant { artefact, choices, limits, .. } = entrants.swap_remove(best);
-    let mut artefact = artefacts.swap_remove(artefact);
+        (1..sessions.len()).fold(0, |best, at| if raced.ahead[at] > raced.ahead[best] { at } else { best });
+    let (mut artefact, Proposal { choices, limits }) = match best.checked_sub(1) {
+        Some(at) => (built.swap_remove(artefacts[at]).1, proposals.swap_remove(at)),
+        None => {
+            let limits = baseline.artefact.manifest.kernels.iter().map(|k| k.threads).collect();
+            (baseline.artefact, Proposal { choices: vec![Choice::Default; found.len()], limits })
+        }
+    };
     for (kernel, limit) in artefact.manifest.kernels.iter_mut().zip(&limits) {
         kernel.threads = *limit;
     }
+    let (default, fastest, default_won) = (raced.latencies[0], raced.latencies[best], best == 0);
     let in_place = contest.of(&choices, &limits);
     let alone = sum_alone(network, reports, &choices);
     let explanation = explain(network, reports, &choices, &in_place, alone, fastest.quartile);
     let name = |at: usize| reports.get(at).copied().flatten().map_or(String::new(), |r| r.name.clone());
-    let is_default = |at: &usize| behind[*at] && matches!(choices[*at], Choice::Default);
-    let kept_default = match default_won {
-        true => Vec::new(),
-        false => (0..choices.len()).filter(is_default).map(name).collect(),
-    };
+    let is_put_back = |at: &usize| !default_won && choices[*at] != found[*at];
     Ok(Settled {
         lock: Lock::new(network, &choices, &limits, from),
         artefact,
-        kept_default,
+        kept_default: (0..choices.len()).filter(is_put_back).map(name).collect(),
         on_one_thread: count_limited(&limits, from.threads),
         default_won,
         comparison: Some(Comparison { default, tuned: fastest, alone, in_place, explanation }),
     })
 }
 
-/// An artefact that may be settled on: how fast a kernel is depends on what the ones before it leave in the caches, so what
-/// is better kernel by kernel is raced as a whole.
-struct Entrant {
-    /// Which of those that were compiled.
-    artefact: usize,
+/// A way to build a network: a schedule for each kernel, and how many threads it may use.
+#[derive(Clone, Debug, PartialEq)]
+struct Proposal {
     choices: Vec<Choice>,
     limits: Vec<Option<usize>>,
-    session: Session,
+}
+
+/// What to race beside the default: everything that was found, with the threads of the usual rule; the default put back where
+/// it is faster in place; one thread as well where that is faster in place. How fast a kernel is depends on what those before
+/// it leave in the caches, so what is better kernel by kernel need not be better as a whole.
+fn propose(found: &[Choice], rule: &[Option<usize>], contest: &Contest) -> Vec<Proposal> {
+    let (default, tuned) = (&contest.default.typical, &contest.tuned.typical);
+    let is_behind = |at: usize| matches!(found[at], Choice::Tuned(_)) && default[at] < tuned[at];
+    let is_serial = |at: usize| {
+        let one = contest.serial.as_ref().map(|serial| serial.typical[at]);
+        one.is_some_and(|one| !is_behind(at) && one < tuned[at] * (1.0 - ONE_THREAD_WINS))
+    };
+    let mixed = |at: usize| if is_behind(at) { Choice::Default } else { found[at].clone() };
+    let mixed: Vec<Choice> = (0..found.len()).map(mixed).collect();
+    let limits = (0..found.len()).map(|at| if is_serial(at) { Some(1) } else { rule[at] }).collect();
+    let mut out = vec![Proposal { choices: found.to_vec(), limits: rule.to_vec() }];
+    for limits in [rule.to_vec(), limits] {
+        let proposal = Proposal { choices: mixed.clone(), limits };
+        if !out.contains(&proposal) {
+            out.push(proposal);
+        }
+    }
+    out
 }
 
 fn count_limited(limits: &[Option<usize>], threads: usize) -> usize {
@@ -349,6 +338,30 @@ fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_faster_in_place_is_proposed_and_nothing_twice() {
+        let times = |us: [f64; 3]| InPlace { kernels: us.to_vec(), typical: us.to_vec(), plain: 0.0 };
+        let contest = |serial: [f64; 3]| Contest {
+            default: times([5.0, 2.0, 4.0]),
+            tuned: times([4.0, 3.0, 4.0]),
+            serial: Some(times(serial)),
+        };
+        let tuned = || Choice::Tuned(Trace::default());
+        let found = [tuned(), tuned(), Choice::Default];
+        let rule = [None, None, Some(1)];
+        let proposals = propose(&found, &rule, &contest([3.0, 1.0, 3.9]));
+        let mixed = vec![tuned(), Choice::Default, Choice::Default];
+        assert_eq!(proposals.len(), 3);
+        assert_eq!((&proposals[0].choices[..], &proposals[0].limits[..]), (&found[..], &rule[..]));
+        assert_eq!((&proposals[1].choices, &proposals[1].limits[..]), (&mixed, &rule[..]));
+        assert_eq!(
+            (&proposals[2].choices, &proposals[2].limits[..]),
+            (&mixed, &[Some(1), None, Some(1)][..])
+        );
+        assert_eq!(propose(&found, &rule, &contest([9.0; 3])).len(), 2);
+        assert_eq!(propose(&found[..1], &rule[..1], &contest([9.0; 3])).len(), 1);
+    }
 
     #[test]
     fn limits_count_only_where_there_are_threads() {

@@ -33,7 +33,7 @@ fn runs_become_a_page() {
     succeeds(&["tune", TINY, "--trials", "3", "--strategy", "random", "--fresh", "--db", db]);
     let runs = succeeds(&["db", "runs", "--db", db]);
     assert_eq!(runs.lines().count(), 2, "{runs}");
-    assert!(runs.contains("ansor") && runs.contains("--strategy random"), "{runs}");
+    assert!(runs.contains("felix") && runs.contains("--strategy random"), "{runs}");
 
     let said = succeeds(&["report", "--db", db, "-o", page]);
     assert!(said.contains("2 runs, 1 tasks"), "{said}");

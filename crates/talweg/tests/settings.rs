@@ -54,7 +54,7 @@ fn config_names_every_value_and_its_source() {
     let folder = TempDir::new().expect("a folder");
     let defaults = object(folder.path(), &["config", "--json"]);
     assert_eq!(setting(&defaults, "db"), ("talweg.db".into(), "default".into()));
-    assert_eq!(setting(&defaults, "tune.strategy"), ("ansor".into(), "default".into()));
+    assert_eq!(setting(&defaults, "tune.strategy"), ("felix".into(), "default".into()));
 
     std::fs::write(folder.path().join("talweg.toml"), "threads = 1\n\n[tune]\nstrategy = 'felix'\n")
         .expect("a file");

@@ -100,7 +100,7 @@ fn bad_input_is_refused() {
         (&["tune", TINY, "--strategy", "felix", "--model", "trees"], "mlp-bootstrap"),
         (&["tune", TINY, "--strategy", "felix", "--model", "random"], "slope"),
         (&["tune", TINY, "--strategy", "felix", "--felix", "no-luck"], "no-repair"),
-        (&["tune", TINY, "--felix", "no-repair"], "--strategy felix"),
+        (&["tune", TINY, "--strategy", "ansor", "--felix", "no-repair"], "--strategy felix"),
         (&["tune", TINY, "--tiles", "round"], "any or perfect"),
         (&["tune", TINY, "--simulated", "--db", "some.db"], "cannot be used with"),
         (&["tune", TINY, "--budget", "5x"], "such as 90s"),
