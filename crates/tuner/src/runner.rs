@@ -1,5 +1,6 @@
 //! Where candidates run: worker processes that measure, or a simulated device that tests can rely on.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use talweg_db::{Failure, Samples};
@@ -125,7 +126,7 @@ pub const LOST: &str = "worker-lost";
 
 /// Worker processes on this machine.
 pub struct Workers {
-    measurer: Measurer,
+    measurer: Arc<Measurer>,
     surroundings: Surroundings,
 }
 
@@ -135,7 +136,11 @@ impl Workers {
         let mut settings = MeasureOptions::new(options.target.clone())?;
         settings.threads = options.threads;
         settings.pin = true;
-        Ok(Workers { measurer: Measurer::new(settings)?, surroundings: options.surroundings })
+        let measurer = Arc::new(Measurer::new(settings)?);
+        let starting = measurer.clone();
+        // A worker that does not start is started again, and its error reported, when it is first needed.
+        std::thread::spawn(move || starting.start().is_ok());
+        Ok(Workers { measurer, surroundings: options.surroundings })
     }
 }
 
