@@ -98,8 +98,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let models: Vec<(&str, Box<Model<'_>>)> = vec![
         ("network", Box::new(|_, unseen| mlp.predict(&unseen.batch()))),
         ("network fine-tuned, pull 30", Box::new(|s, u| tuned(mlp, 30.0, s)?.predict(&u.batch()))),
+        ("network fine-tuned, pull 100", Box::new(|s, u| tuned(mlp, 100.0, s)?.predict(&u.batch()))),
         ("network fine-tuned, pull 300", Box::new(|s, u| tuned(mlp, 300.0, s)?.predict(&u.batch()))),
-        ("network fine-tuned, pull 3000", Box::new(|s, u| tuned(mlp, 3000.0, s)?.predict(&u.batch()))),
         (
             "ansor's trees",
             Box::new(|s, u| {

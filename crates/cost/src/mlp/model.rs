@@ -11,9 +11,10 @@ const LEAST: usize = 24;
 const PROGRAMS: usize = 12_288;
 
 /// How strongly a network is pulled towards its checkpoint: a parameter that its samples push steadily one way ends up
-/// about one over this away from where it began. With a tenth of it the network ranks what it has not seen of a task worse
-/// than the checkpoint does (`cargo run --release -p talweg-dataset --example online`).
-const PULL: f32 = 300.0;
+/// about one over this away from where it began. On a machine that the checkpoint knows a stronger pull ranks the rest of a
+/// task a little better, on one it has never seen a weaker one does by more
+/// (`cargo run --release -p talweg-dataset --example online`).
+const PULL: f32 = 100.0;
 
 /// A network that learns while a search goes on. With a checkpoint it knows something from the start, and is pulled
 /// towards it, so that a few samples of one task do not undo what many of others taught; without, it is trained anew
