@@ -28,17 +28,18 @@ const FAMILIES: [&str; 20] = [
 ];
 
 /// Operations of one run: enough to be timed, few enough for slow schedules to end soon.
-const FLOPS: std::ops::RangeInclusive<f64> = 2e5..=1.5e9;
+const FLOPS: std::ops::RangeInclusive<f64> = 2e5..=5e9;
 /// Bytes an operator touches at most.
-const BYTES: f64 = 40e6;
+const BYTES: f64 = 80e6;
 /// Draws until an operator is of a good size.
 const DRAWS: usize = 200;
 
-const CHANNELS: [i64; 16] = [3, 8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512];
+const CHANNELS: [i64; 20] =
+    [3, 8, 16, 24, 32, 48, 64, 80, 96, 128, 144, 160, 192, 256, 320, 384, 512, 576, 960, 1024];
 const IMAGES: [i64; 10] = [4, 7, 8, 13, 14, 16, 28, 32, 56, 112];
-const EXTENTS: [i64; 24] = [
+const EXTENTS: [i64; 26] = [
     1, 4, 16, 32, 49, 50, 64, 96, 100, 128, 160, 192, 197, 240, 256, 320, 384, 512, 576, 768, 1000, 1024,
-    1536, 3072,
+    1536, 2048, 3072, 4096,
 ];
 const EPILOGUES: [&str; 8] = [
     "",
