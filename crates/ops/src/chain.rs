@@ -99,14 +99,13 @@ const MAX_NODES: usize = 160;
 /// inputs of the value's shape. `dtype` is the type of the operator's inputs.
 pub fn declare(dag: &mut Dag, value: &View, chain: &[ChainOp], dtype: DType) -> Vec<Step> {
     let dtype = result_type(dtype);
-    let channels = value.shape.last().copied().unwrap_or(1);
     chain
         .iter()
         .map(|op| {
             let operand = match op {
                 ChainOp::Bias | ChainOp::Scale => {
                     let name = fresh(dag, &op.to_string());
-                    Some(dag.constant(&name, dtype, &[channels]))
+                    Some(dag.constant(&name, dtype, value.channels()))
                 }
                 ChainOp::Residual | ChainOp::Binary(_) => {
                     let name = fresh(dag, &op.to_string());

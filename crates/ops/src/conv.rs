@@ -142,7 +142,7 @@ pub(crate) fn check_kernel(
 }
 
 /// Output extents, and the padded input with just as much padding as the windows reach.
-fn slide(
+pub(crate) fn slide(
     dag: &mut Dag,
     x: TensorId,
     operator: &'static str,

@@ -105,6 +105,20 @@ pub enum OpError {
         /// How many channels.
         extent: i64,
     },
+    /// Channels cannot be split into equal blocks.
+    #[error(
+        "{operator}: blocks of {block} do not divide {what} = {extent}; choose a block that does, or 0 for channels last"
+    )]
+    Block {
+        /// Who complains.
+        operator: &'static str,
+        /// Channels of a block.
+        block: i64,
+        /// Which channels.
+        what: &'static str,
+        /// How many channels.
+        extent: i64,
+    },
     /// The operator has no meaning for the element type.
     #[error("{operator} is not defined for {dtype}; use {accepted}")]
     Type {

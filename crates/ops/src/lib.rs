@@ -1,6 +1,6 @@
 //! The operator library: every operator as a tensor expression.
 //!
-//! Activations are channels-last (NWC, NHWC, NDHWC); weights are constants, spatial axes first, then input channels,
+//! Activations are channels-last (NWC, NHWC, NDHWC) unless an operator says otherwise; weights are constants, spatial axes first, then input channels,
 //! then output channels. Operators append to a [`talweg_ir::Dag`] and return the tensor they compute, so they compose;
 //! [`Spec`] names a whole operator in one line of text.
 //!
@@ -10,6 +10,7 @@
 //! | [`window`] | kernel, stride, dilation and padding along one axis |
 //! | [`pad`] | padding as a stage of its own |
 //! | [`conv`] | convolutions in one to three dimensions, grouped and depthwise |
+//! | [`blocked`] | convolutions of activations whose channels lie in blocks |
 //! | [`winograd`] | three by three convolutions with fewer multiplications |
 //! | [`transpose`] | transposed convolutions: guarded, and by phases without guards |
 //! | [`pool`] | max, average and global average pooling |
@@ -26,6 +27,7 @@
 //! | [`error`] | what can be wrong with shapes and types |
 
 pub mod activation;
+pub mod blocked;
 pub mod chain;
 pub mod conv;
 pub mod elementwise;

@@ -54,15 +54,16 @@ pub fn pad(
     }))
 }
 
-/// Pads the spatial axes of a channels-last tensor.
+/// Pads the spatial axes of a tensor: those before the last one.
 pub(crate) fn pad_spatial(
     dag: &mut Dag,
     x: TensorId,
     sides: &[(i64, i64)],
     value: Scalar,
 ) -> Result<TensorId, OpError> {
+    let outer = dag.tensor(x).shape.len().saturating_sub(sides.len() + 1);
     let widen = |pick: &dyn Fn(&(i64, i64)) -> i64| -> Vec<i64> {
-        std::iter::once(0).chain(sides.iter().map(pick)).chain(std::iter::once(0)).collect()
+        std::iter::repeat_n(0, outer).chain(sides.iter().map(pick)).chain(std::iter::once(0)).collect()
     };
     pad(dag, x, &widen(&|s| s.0), &widen(&|s| s.1), value)
 }

@@ -179,13 +179,25 @@ fn conv(r: &mut Random, cap: i64, rank: usize) -> String {
     let groups = r.pick(&[1, 1, 2, 3, 4]);
     let (c, f) = (groups * r.extent(cap.min(19)), groups * r.extent(cap.min(33)));
     let (image, windows, tail) = (image(r, cap, rank), windows(r, rank, 3, false), epilogue(r));
-    format!("conv{rank}d:{image},c={c},f={f},g={groups}{windows}{tail}")
+    let blocks = if groups == 1 && r.chance(30) {
+        format!(",block={},fblock={}", block(r, c), block(r, f))
+    } else {
+        String::new()
+    };
+    format!("conv{rank}d:{image},c={c},f={f},g={groups}{windows}{blocks}{tail}")
+}
+
+/// A block that divides the channels, or 0 for channels last.
+fn block(r: &mut Random, channels: i64) -> i64 {
+    let divisors: Vec<i64> = (0..=channels).filter(|d| *d == 0 || channels % d == 0).collect();
+    r.pick(&divisors)
 }
 
 fn depthwise(r: &mut Random, cap: i64) -> String {
     let c = r.extent(cap);
     let (image, windows, tail) = (image(r, cap, 2), windows(r, 2, 3, false), epilogue(r));
-    format!("depthwise:{image},c={c}{windows}{tail}")
+    let blocks = if r.chance(30) { format!(",block={}", block(r, c)) } else { String::new() };
+    format!("depthwise:{image},c={c}{windows}{blocks}{tail}")
 }
 
 fn separable(r: &mut Random, cap: i64) -> String {

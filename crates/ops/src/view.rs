@@ -21,13 +21,25 @@ pub struct View {
     parts: Vec<usize>,
     /// The tensor's own extents.
     extents: Vec<i64>,
+    /// The shape of a tensor with one element for each channel, as it is broadcast to the logical shape.
+    channels: Vec<i64>,
 }
 
 impl View {
     /// A tensor seen as it is.
     pub fn plain(dag: &Dag, tensor: TensorId) -> Result<View, OpError> {
         let shape = shape_of(dag, tensor, "view")?;
-        Ok(View { tensor, parts: vec![1; shape.len()], extents: shape.clone(), shape })
+        let channels = vec![shape.last().copied().unwrap_or(1)];
+        Ok(View { tensor, parts: vec![1; shape.len()], extents: shape.clone(), shape, channels })
+    }
+
+    /// A tensor whose channels lie in blocks: `[n, blocks, .., block]`.
+    pub(crate) fn blocked(dag: &Dag, tensor: TensorId) -> Result<View, OpError> {
+        let plain = View::plain(dag, tensor)?;
+        let last = plain.shape.len() - 1;
+        let channels = plain.shape.iter().enumerate().skip(1);
+        let channels = channels.map(|(at, e)| if at == 1 || at == last { *e } else { 1 }).collect();
+        Ok(View { channels, ..plain })
     }
 
     /// Each logical axis made up of the next `parts[i]` axes of the tensor, slowest first.
@@ -39,7 +51,8 @@ impl View {
             shape.push(extents[at..at + count].iter().product());
             at += count;
         }
-        Ok(View { tensor, shape, parts, extents })
+        let channels = vec![shape.last().copied().unwrap_or(1)];
+        Ok(View { tensor, shape, parts, extents, channels })
     }
 
     /// The same view of another tensor with the same axes.
@@ -60,6 +73,11 @@ impl View {
             at += count;
         }
         out
+    }
+
+    /// The shape of a tensor with one element for each channel, as it is broadcast to the logical shape.
+    pub fn channels(&self) -> &[i64] {
+        &self.channels
     }
 
     /// The tensor's own extents.

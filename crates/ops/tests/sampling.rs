@@ -58,6 +58,8 @@ fn samples_reach_every_family_and_feature() {
         ",s=2",
         ",s=3",
         ",dil=2",
+        ",block=",
+        ",fblock=",
         ",g=3",
         ",pl=",
         ",kw=",

@@ -119,6 +119,10 @@ fn errors_name_the_place_and_the_remedy() {
     check_error("conv2d:h=4,w=4,c=1,f=1,k=7", &["kernel spans 7 along axis 0", "has only 4", "raise"]);
     check_error("conv2d:h=8,w=8,c=6,f=8,k=1,g=4", &["4 groups do not divide input channels = 6"]);
     check_error("conv2d:h=8,w=8,c=8,f=6,k=1,g=4", &["4 groups do not divide output channels = 6"]);
+    check_error("conv2d:h=8,w=8,c=6,f=8,k=1,block=4", &["blocks of 4 do not divide input channels = 6"]);
+    check_error("conv2d:h=8,w=8,c=8,f=6,k=1,block=4", &["blocks of 4 do not divide output channels = 6"]);
+    check_error("depthwise:h=8,w=8,c=6,k=1,block=4", &["blocks of 4 do not divide channels = 6"]);
+    check_error("conv2d:h=8,w=8,c=8,f=8,k=1,g=2,block=4", &["groups", "must be from 1 to 1"]);
     check_error(
         "matmul:m=1,n=1,k=1,epilogue=bias+rleu",
         &["unknown operation `rleu` in `epilogue` at column 34", "did you mean `relu`?", "hardswish"],

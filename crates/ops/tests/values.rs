@@ -1,5 +1,6 @@
 //! Values of every operator against naive loops written from the definitions.
 
+mod blocked;
 mod naive;
 
 use naive::{Grid, Run, close, exact};

@@ -179,15 +179,19 @@ impl Stages<'_> {
         let mut out = Streamed::default();
         let Some(compute) = self.compute(stage) else { return out };
         let Some((vector, others)) = compute.axes.split_last() else { return out };
-        for (_, indices) in compute.body.reads() {
-            if !mentions(&indices, &vector.symbol) {
+        let reads = compute.body.reads();
+        let (streamed, broadcast): (Vec<_>, Vec<_>) =
+            reads.iter().map(|(_, indices)| indices).partition(|i| mentions(i, &vector.symbol));
+        for a in others {
+            if !streamed.iter().any(|indices| mentions(indices, &a.symbol)) {
                 continue;
             }
-            for a in others {
-                let name = a.symbol.name().to_string();
-                if mentions(&indices, &a.symbol) && !out.axes.contains(&name) {
-                    out.axes.push(name);
-                }
+            out.axes.push(a.symbol.name().to_string());
+            let along_both = |e: &Expr| e.mentions(&a.symbol) && e.mentions(&vector.symbol);
+            if streamed.iter().any(|indices| indices.iter().any(along_both))
+                && !broadcast.iter().any(|indices| mentions(indices, &a.symbol))
+            {
+                out.panels.push(a.symbol.name().to_string());
             }
         }
         out
@@ -210,8 +214,10 @@ impl Stages<'_> {
 /// The operand a contraction reads by vectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Streamed {
-    /// Axes of the result it depends on besides the last: batches, which cannot share its vectors.
+    /// Axes of the result it depends on besides the last: batches, which cannot share its vectors, and panels.
     pub axes: Vec<String>,
+    /// Those among them that count its columns together with the last axis, and nothing else: blocks of channels.
+    pub panels: Vec<String>,
 }
 
 fn mentions(indices: &[Expr], symbol: &Symbol) -> bool {

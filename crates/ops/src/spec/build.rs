@@ -4,6 +4,7 @@ use talweg_ir::{Dag, TensorId};
 
 use super::table::Kind;
 use super::{Spec, SpecError, Value};
+use crate::blocked::{Channels, conv_blocked, depthwise_blocked};
 use crate::chain::{self, ChainOp};
 use crate::conv::{conv, depthwise};
 use crate::error::OpError;
@@ -66,11 +67,17 @@ impl Spec {
             }
             Kind::Conv(rank) => self.append_conv(dag, rank),
             Kind::Depthwise => {
-                let windows = self.windows(2);
-                let x = dag.input("X", dtype, &self.image_shape(2));
+                let (windows, layout) = (self.windows(2), Channels::from_block(self.int("block")));
+                layout.check("depthwise", "channels", self.int("c"))?;
+                let x = dag.input("X", dtype, &self.blocked_shape(2, layout));
                 let w = dag.constant("W", dtype, &[windows[0].kernel, windows[1].kernel, self.int("c")]);
-                let out = depthwise(dag, x, w, &windows)?;
-                let output = self.finish(dag, out)?;
+                let out = if layout == Channels::Last {
+                    let out = depthwise(dag, x, w, &windows)?;
+                    View::plain(dag, out)?
+                } else {
+                    depthwise_blocked(dag, x, w, &windows)?
+                };
+                let output = self.finish_view(dag, out)?;
                 let macs = product(&output.shape) * taps(&windows);
                 Ok((output, Some(macs)))
             }
@@ -133,11 +140,22 @@ impl Spec {
             let what = "input channels";
             return Err(OpError::Groups { operator: "conv", groups, what, extent: channels });
         }
-        let x = dag.input("X", dtype, &self.image_shape(rank));
+        let layouts = ["block", "fblock"].map(|name| Channels::from_block(self.int(name)));
+        let is_blocked = layouts != [Channels::Last; 2];
+        if is_blocked && groups > 1 {
+            let what = "the number of groups of a convolution with blocks of channels".to_string();
+            return Err(OpError::Range { operator: "conv", what, found: groups, min: 1, max: 1 });
+        }
+        layouts[0].check("conv", "input channels", channels)?;
+        let x = dag.input("X", dtype, &self.blocked_shape(rank, layouts[0]));
         let mut shape: Vec<i64> = windows.iter().map(|w| w.kernel).collect();
         shape.extend([channels / groups, filters]);
         let w = dag.constant("W", dtype, &shape);
-        let out = conv(dag, x, w, &windows, groups)?;
+        let out = if is_blocked {
+            conv_blocked(dag, x, w, &windows, layouts.into())?
+        } else {
+            conv(dag, x, w, &windows, groups)?
+        };
         let output = self.finish_view(dag, out)?;
         let macs = product(&output.shape) * taps(&windows) * (channels / groups) as f64;
         Ok((output, Some(macs)))
@@ -209,10 +227,12 @@ impl Spec {
     }
 
     fn image_shape(&self, rank: usize) -> Vec<i64> {
-        let mut shape = vec![self.int("n")];
-        shape.extend(spatial_letters(rank).iter().map(|l| self.int(l)));
-        shape.push(self.int("c"));
-        shape
+        self.blocked_shape(rank, Channels::Last)
+    }
+
+    fn blocked_shape(&self, rank: usize, layout: Channels) -> Vec<i64> {
+        let pixels: Vec<i64> = spatial_letters(rank).iter().map(|l| self.int(l)).collect();
+        layout.shape(self.int("n"), &pixels, self.int("c"))
     }
 
     fn windows(&self, rank: usize) -> Vec<Window> {

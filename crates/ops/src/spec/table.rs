@@ -291,12 +291,18 @@ fn convolution(name: &'static str, help: &'static str, example: &'static str, ki
     }
     params.extend(windows(rank));
     match kind {
-        Kind::Conv(_) => params.push(ParamInfo {
-            name: "g",
-            help: "groups; divides c and f",
-            kind: ParamKind::Int { min: 1, max: MAX_EXTENT },
-            fallback: Fallback::Value(Value::Int(1)),
-        }),
+        Kind::Conv(_) => {
+            params.push(ParamInfo {
+                name: "g",
+                help: "groups; divides c and f",
+                kind: ParamKind::Int { min: 1, max: MAX_EXTENT },
+                fallback: Fallback::Value(Value::Int(1)),
+            });
+            params.push(block("block", Fallback::Value(Value::Int(0))));
+            let help = "the same for the output";
+            params.push(ParamInfo { help, ..block("fblock", Fallback::Same("block")) });
+        }
+        Kind::Depthwise => params.push(block("block", Fallback::Value(Value::Int(0)))),
         Kind::ConvTranspose(_) => {
             params.push(window("op", "output padding, every axis", 0, Fallback::Value(Value::Int(0))));
             let names: &[&'static str] = &["opd", "oph", "opw"];
@@ -378,6 +384,11 @@ fn one(name: &'static str, help: &'static str) -> ParamInfo {
 
 fn window(name: &'static str, help: &'static str, min: i64, fallback: Fallback) -> ParamInfo {
     ParamInfo { name, help, kind: ParamKind::Int { min, max: MAX_WINDOW }, fallback }
+}
+
+fn block(name: &'static str, fallback: Fallback) -> ParamInfo {
+    let help = "channels of a block, as [n, c / block, h, w, block]; 0 for channels last";
+    ParamInfo { name, help, kind: ParamKind::Int { min: 0, max: MAX_EXTENT }, fallback }
 }
 
 fn flag(name: &'static str, help: &'static str) -> ParamInfo {

@@ -2,12 +2,14 @@
 //! operand is streamed by vectors from packed memory, the other broadcast; blocks of rows stay in the second cache
 //! level while the streamed operand's panels pass by.
 
-use talweg_expr::Expr;
+use talweg_expr::{Expr, Symbol};
 use talweg_ir::{Source, TensorId};
 
 use super::elementwise::{self, PARALLEL_FROM};
 use super::plan::Plan;
 use super::streaming;
+use super::tile::best_tile_in_blocks;
+pub(super) use super::tile::{Tile, best_tile};
 use crate::step::Step;
 
 /// Multiply-adds per basic block up to which the reduction is unrolled.
@@ -18,14 +20,6 @@ const ENOUGH_PANELS: i64 = 8;
 
 /// Rows are shared among threads unless one has more than so many percent of the average.
 const UNEVEN: i64 = 105;
-
-/// A register tile: rows along up to two axes, vectors along the last.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Tile {
-    pub upper: i64,
-    pub row: i64,
-    pub vectors: i64,
-}
 
 /// Schedules a contraction, its epilogue and its prologue.
 pub(super) fn schedule(plan: &mut Plan, stage: &str) {
@@ -41,14 +35,18 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let depth: i64 = plan.reduce_axes(&local).iter().map(|(_, e)| *e).product();
     let Some(((vec_name, vec_extent), others)) = axes.split_last() else { return };
 
-    // Rows are the axes the streamed operand does not depend on; the others are batches.
+    // Rows are the axes the streamed operand does not depend on; the others are batches, unless they count its columns.
     let is_row: Vec<bool> = others.iter().enumerate().map(|(at, _)| !streamed.axes.contains(&at)).collect();
     let mut rows: Vec<usize> = (0..others.len()).filter(|a| is_row[*a] && others[*a].1 > 1).collect();
     let row = rows.pop();
     let upper = rows.pop();
     let extent_of = |a: Option<usize>| a.map_or(1, |a| others[a].1);
     let side_by_side = row.map_or(i64::MAX, |at| rows_side_by_side(plan, &local, at));
-    let tile = best_tile(plan, (extent_of(upper), extent_of(row), *vec_extent), lanes, depth, side_by_side);
+    let columns = vec_extent * extent_of(streamed.panel);
+    let shape = (extent_of(upper), extent_of(row), columns);
+    let block = streamed.panel.map(|_| *vec_extent);
+    let tile = best_tile_in_blocks(plan, shape, block, lanes, depth, side_by_side);
+    let width = tile.vectors * lanes;
 
     // Panels of the streamed operand are outermost and pass over all rows, so that each is fetched into the second
     // cache level once; rows are split into blocks when they would not stay in the last level meanwhile, when there
@@ -59,10 +57,10 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let batches: i64 = others
         .iter()
         .enumerate()
-        .filter(|(at, _)| Some(*at) != row && Some(*at) != upper)
+        .filter(|(at, _)| ![row, upper, streamed.panel].contains(&Some(*at)))
         .map(|(_, (_, e))| e)
         .product();
-    let panels = batches * ((vec_extent + tile.vectors * lanes - 1) / (tile.vectors * lanes));
+    let panels = batches * ((columns + width - 1) / width);
     let enough = (ENOUGH_PANELS + panels - 1) / panels;
     let for_cache = whole * row_bytes / plan.machine.rows_fit() + 1;
     // Threads that have rows of their own find them in their caches, but all fetch the whole streamed operand. Batches
@@ -77,12 +75,18 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let blocks = even.min(steps);
     let block = ((whole + blocks - 1) / blocks + step - 1) / step * step;
 
-    let mut batch = Vec::new();
+    let (mut batch, mut panel, mut columns_inside) = (Vec::new(), Vec::new(), Vec::new());
     let (mut outside, mut middle, mut inside) = (Vec::new(), Vec::new(), Vec::new());
     for (at, (name, extent)) in others.iter().enumerate() {
         let (first, size) = match at {
             a if Some(a) == row => (upper.is_none(), tile.row),
             a if Some(a) == upper => (true, tile.upper),
+            a if Some(a) == streamed.panel => {
+                let mut parts = plan.split(&outer, name, *extent, &[(width / vec_extent).max(1)]);
+                columns_inside.extend(parts.pop());
+                panel.extend(parts);
+                continue;
+            }
             _ => {
                 batch.push(name.clone());
                 continue;
@@ -109,9 +113,10 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
             _ => {}
         }
     }
-    let vec_parts = plan.split(&outer, vec_name, *vec_extent, &[tile.vectors * lanes]);
-    let panel = (vec_parts.len() == 2).then(|| vec_parts[0].clone());
-    inside.extend(vec_parts.last().cloned());
+    let mut vec_parts = plan.split(&outer, vec_name, *vec_extent, &[width]);
+    columns_inside.extend(vec_parts.pop());
+    panel.extend(vec_parts);
+    inside.extend(columns_inside);
     let blocks_outside: Vec<String> = batch.iter().chain(&outside).cloned().collect();
     let order: Vec<String> =
         blocks_outside.iter().chain(&panel).chain(&middle).chain(&inside).cloned().collect();
@@ -123,13 +128,13 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
         && plan.producers(&local).iter().any(|p| stage_bytes(plan, p) > plan.machine.l2 / 2);
     let mut together = blocks_outside.clone();
     if !by_block {
-        together.extend(panel.clone());
+        together.extend(panel.iter().cloned());
     }
     if together.is_empty() {
         together.extend(middle.first().cloned());
     }
     let parallel = plan.fuse(&outer, &together);
-    let innermost = middle.last().or(panel.as_ref()).or(blocks_outside.last());
+    let innermost = middle.last().or(panel.last()).or(blocks_outside.last());
     if let Some(at) = innermost {
         let at = match &parallel {
             Some(p) if together.contains(at) => p.clone(),
@@ -137,7 +142,13 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
         };
         plan.compute_at(&local, &outer, &at);
     }
-    plan_tile(plan, &local, &local_axes, tile);
+    // Vectors of neighbouring blocks of columns share the rows' broadcast values, so they are innermost.
+    let mut tile_axes = local_axes;
+    if let Some(at) = streamed.panel {
+        let last = tile_axes.len() - 1;
+        tile_axes[at..last].rotate_left(1);
+    }
+    plan_tile(plan, &local, &tile_axes, tile);
     if let Some((v, rows)) = inside.split_last() {
         plan.vectorize(&outer, v);
         if !plan.is_expensive(&outer) {
@@ -173,6 +184,8 @@ pub(super) fn tile_root(plan: &mut Plan, stage: &str) -> (String, String) {
 pub(super) struct Streamed {
     /// Positions of the result's axes it depends on, the last one aside.
     pub axes: Vec<usize>,
+    /// The one among them that counts its columns together with the last axis, and nothing else: blocks of channels.
+    pub panel: Option<usize>,
     /// Its name, when it is a constant that can be packed.
     pub constant: Option<String>,
 }
@@ -180,8 +193,13 @@ pub(super) struct Streamed {
 pub(super) fn streamed_operand(plan: &Plan, stage: &str) -> Streamed {
     let compute = plan.compute(stage);
     let vector = &compute.axes.last().expect("contractions have a last axis").symbol;
-    let mut out = Streamed { axes: Vec::new(), constant: None };
-    for (t, indices) in compute.body.reads() {
+    let mut out = Streamed { axes: Vec::new(), panel: None, constant: None };
+    let reads = compute.body.reads();
+    let is_broadcast = |symbol: &Symbol| {
+        let mut others = reads.iter().filter(|(_, indices)| !indices.iter().any(|e| e.mentions(vector)));
+        others.any(|(_, indices)| indices.iter().any(|e| e.mentions(symbol)))
+    };
+    for (t, indices) in &reads {
         if !indices.iter().any(|e| e.mentions(vector)) {
             continue;
         }
@@ -189,8 +207,12 @@ pub(super) fn streamed_operand(plan: &Plan, stage: &str) -> Streamed {
             if indices.iter().any(|e| e.mentions(&a.symbol)) && !out.axes.contains(&at) {
                 out.axes.push(at);
             }
+            let along_both = |e: &Expr| e.mentions(&a.symbol) && e.mentions(vector);
+            if indices.iter().any(along_both) && !is_broadcast(&a.symbol) {
+                out.panel = Some(at);
+            }
         }
-        let tensor = plan.schedule.dag.tensor(t);
+        let tensor = plan.schedule.dag.tensor(*t);
         if tensor.source == Source::Const {
             out.constant = Some(tensor.name.clone());
         }
@@ -245,73 +267,6 @@ pub(super) fn rows_side_by_side(plan: &Plan, stage: &str, axis: usize) -> i64 {
     broadcast.filter_map(stride).map(|s| plan.machine.rows_side_by_side(s)).min().unwrap_or(i64::MAX)
 }
 
-/// The tile with the least estimated time over the whole result (rows along two axes, columns), tails included.
-pub(super) fn best_tile(
-    plan: &Plan,
-    (upper, row, columns): (i64, i64, i64),
-    lanes: i64,
-    depth: i64,
-    side_by_side: i64,
-) -> Tile {
-    let registers = plan.machine.registers;
-    let mut best = (f64::INFINITY, Tile { upper: 1, row: 1, vectors: 1 });
-    for vectors in 1..=4 {
-        // Accumulators, one vector of each column, one broadcast value.
-        let most = ((registers - 1 - vectors) / vectors).max(1);
-        for r in 1..=most.min(row).min(side_by_side) {
-            for u in 1..=(most / r).min(upper) {
-                let mut time = 0.0;
-                for (du, nu) in pieces(upper, u) {
-                    for (dr, nr) in pieces(row, r) {
-                        for (dc, nc) in pieces(columns, vectors * lanes) {
-                            let v = (dc + lanes - 1) / lanes;
-                            time += (nu * nr * nc) as f64 * tile_time(du * dr, v, depth);
-                        }
-                    }
-                }
-                // Equal times go to the larger tile.
-                let two_axes = if u > 1 { TWO_AXES } else { 1.0 };
-                let penalty = two_axes - 1e-7 * (u * r * vectors) as f64;
-                if time * penalty < best.0 {
-                    best = (time * penalty, Tile { upper: u, row: r, vectors });
-                }
-            }
-        }
-    }
-    best.1
-}
-
-/// Sizes of the pieces an extent falls into, with their number.
-fn pieces(extent: i64, size: i64) -> Vec<(i64, i64)> {
-    let mut out = Vec::new();
-    if extent / size > 0 {
-        out.push((size, extent / size));
-    }
-    if extent % size > 0 {
-        out.push((extent % size, 1));
-    }
-    out
-}
-
-/// What a load costs beside the multiply-adds it hides behind, in cycles: threads of the same core want the ports as well.
-const LOAD: f64 = 0.75;
-/// What streaming a vector from the second cache level costs beside its load, in cycles.
-const STREAM: f64 = 2.0;
-/// How much longer a tile takes whose rows lie along two axes.
-const TWO_AXES: f64 = 1.04;
-/// What an iteration of the reduction's loop costs beside its body, in cycles.
-const ITERATION: f64 = 1.0;
-
-/// Cycles of one register tile: two multiply-adds or two loads a cycle, four cycles of latency, vectors streamed from
-/// the second cache level, and the write-back.
-fn tile_time(rows: i64, vectors: i64, depth: i64) -> f64 {
-    let (m, v) = (rows as f64, vectors as f64);
-    let bound = (m * v / 2.0).max((m + v) / 2.0).max(4.0);
-    let unrolled = if rows * vectors * 2 <= MAX_BODY { 2.0 } else { 1.0 };
-    let step = bound + LOAD * (m + v) + STREAM * v + ITERATION / unrolled;
-    step * depth as f64 + 3.0 * m * v + 20.0
-}
-
 /// Loop order and annotations of the accumulating stage: reduction outside, rows unrolled, vectors inside.
 pub(super) fn plan_tile(plan: &mut Plan, local: &str, axes: &[(String, i64)], tile: Tile) {
     let reduce = plan.reduce_axes(local);
@@ -364,5 +319,48 @@ pub(super) fn place_prologue_in(plan: &mut Plan, local: &str, outer: &str, block
             }
             _ => elementwise::schedule(plan, &producer),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use talweg_ir::verify_nest;
+    use talweg_ops::Spec;
+    use talweg_target::Target;
+
+    use crate::Schedule;
+    use crate::analytic::default_trace;
+    use crate::concrete::concretize;
+
+    /// The default's text, after it was seen to lower to a legal nest.
+    fn default_of(spec: &str) -> String {
+        let dag = Spec::parse(spec).expect("a spec").build().expect("legal");
+        let mut target = Target::named("avx512").expect("known");
+        (target.l1d, target.l2, target.cores) = (48 << 10, 1 << 20, 2);
+        let trace = default_trace(&dag, &target);
+        let lowered = Schedule::replay(dag, &trace).expect("legal").lower().expect("lowers");
+        let nest = concretize(&lowered, &|_| None).expect("no knobs");
+        verify_nest(&nest).unwrap_or_else(|e| panic!("{spec}: {e:?}\n{trace}"));
+        trace.to_string()
+    }
+
+    #[test]
+    fn blocks_of_channels_are_panels_of_the_same_register_tile() {
+        let conv = "conv2d:h=14,w=14,c=256,f=256,k=3,p=1,epilogue=bias+relu";
+        let narrow = default_of(&format!("{conv},block=16"));
+        assert!(narrow.contains("split Y fo [2]"), "{narrow}");
+        assert!(narrow.contains("n oh ow fo fi\n"), "columns are innermost: {narrow}");
+        assert!(narrow.contains("pack W conv"), "{narrow}");
+        let wide = default_of(&format!("{conv},block=64"));
+        assert!(wide.contains("split Y fi [32]"), "{wide}");
+        let changed = default_of(&format!("{conv},block=16,fblock=0"));
+        assert!(changed.contains("split Y f [32]"), "{changed}");
+    }
+
+    #[test]
+    fn groups_and_phases_are_no_panels() {
+        let grouped = default_of("conv2d:h=14,w=14,c=64,f=64,k=3,p=1,g=2");
+        assert!(grouped.contains("reorder conv n g ") || grouped.contains("fuse conv n g"), "{grouped}");
+        default_of("conv2d_transpose:h=4,w=4,c=64,f=64,k=4,s=2,p=1");
     }
 }

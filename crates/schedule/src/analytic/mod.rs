@@ -2,7 +2,7 @@
 //!
 //! | stage | how it is scheduled | file |
 //! |---|---|---|
-//! | contraction (matmul, convolution) | register tile, packed weights, blocks for the cache | [`contraction`] |
+//! | contraction (matmul, convolution) | register tile, packed weights, blocks for the cache | [`contraction`], [`tile`] |
 //! | product with a constant too large for the cache | the same in blocks of the reduction | [`streaming`] |
 //! | reduction of a window along other axes than the last (depthwise, pooling) | vector over the last axis | [`window`] |
 //! | reduction along the last axis (softmax, norms) | row by row, lanes combined | [`rows`] |
@@ -19,6 +19,7 @@ mod plan;
 mod rows;
 mod separable;
 mod streaming;
+mod tile;
 mod window;
 mod winograd;
 

@@ -29,7 +29,11 @@ pub(super) enum Accumulate {
 /// One axis of the result and its levels.
 struct Axis {
     name: String,
+    /// Its position among the axes of the result.
+    at: usize,
     extent: i64,
+    /// Whether it counts columns of the streamed operand, as the last axis does: blocks of channels.
+    is_panel: bool,
     /// Extents of levels 1 to 3; none for an axis that stays whole at level 0.
     factors: Option<[Expr; 3]>,
     /// Whether it has a share of the register tile.
@@ -65,7 +69,7 @@ pub(super) fn tile(state: &SketchState, local: &str, outer: &str, how: Accumulat
     order.extend(first.iter().cloned());
     if how == Accumulate::Direct {
         order.extend(reduction.outer.iter().cloned());
-        columns_first(&mut second);
+        columns_first(&mut second, &axes);
         order.extend(second.iter().cloned());
         order.extend(reduction.inner.iter().chain(&reduction.unrolled).cloned());
     } else {
@@ -110,28 +114,40 @@ pub(super) fn tile(state: &SketchState, local: &str, outer: &str, how: Accumulat
     Ok(s)
 }
 
-/// Opens the knobs of the result's axes.
+/// Opens the knobs of the result's axes; those that count columns come last, whatever their place in memory.
 fn open_axes(s: &mut SketchState, local: &str, outer: &str, kind: StageKind) -> Vec<Axis> {
     let lanes = s.lanes(local);
     let axes = s.stages().axes(outer);
     let own = s.stages().axes(local);
-    let batch = s.stages().streamed(local).axes;
+    let streamed = s.stages().streamed(local);
+    let is_panel = |at: usize| kind == StageKind::Contraction && streamed.panels.contains(&own[at].0);
     let last = axes.len().saturating_sub(1);
     // Rows share the streamed operand's vectors; batches do not. In a window nothing is shared: all are rows.
     let is_row = |at: usize| {
-        at != last && axes[at].1 > 1 && (kind != StageKind::Contraction || !batch.contains(&own[at].0))
+        at != last
+            && axes[at].1 > 1
+            && (kind != StageKind::Contraction || !streamed.axes.contains(&own[at].0))
     };
     let rows: Vec<usize> = (0..axes.len()).filter(|at| is_row(*at)).collect();
     let in_registers = &rows[rows.len().saturating_sub(2)..];
     let registers = s.machine.registers;
     let mut out = Vec::new();
     for (at, (name, extent)) in axes.iter().enumerate() {
-        let (name, extent, vector) = (name.clone(), *extent, at == last);
-        if !vector && !rows.contains(&at) {
-            out.push(Axis { name, extent, factors: None, in_registers: false, loops: Vec::new() });
+        let (name, extent, vector, is_panel) = (name.clone(), *extent, at == last, is_panel(at));
+        let mut axis = Axis {
+            name: name.clone(),
+            at,
+            extent,
+            is_panel,
+            factors: None,
+            in_registers: false,
+            loops: Vec::new(),
+        };
+        if !vector && !is_panel && !rows.contains(&at) {
+            out.push(axis);
             continue;
         }
-        let held = vector || in_registers.contains(&at);
+        let held = vector || is_panel || in_registers.contains(&at);
         let mut open = |level: usize, sizes: Vec<i64>, vector: bool| {
             let role = KnobRole::Tile {
                 stage: outer.to_string(),
@@ -149,14 +165,17 @@ fn open_axes(s: &mut SketchState, local: &str, outer: &str, kind: StageKind) -> 
             open(2, tiles, false),
             match (vector, held) {
                 (true, _) => open(3, domain::vector_sizes(extent, lanes, registers / 2), true),
+                _ if is_panel => open(3, domain::register_rows(extent, registers / 2), false),
                 (_, true) => open(3, domain::register_rows(extent, registers - 2), false),
                 _ => Expr::int(1),
             },
         ];
         let [a, b, c] = &factors;
         s.limit(format!("tiles of {outer}.{name}"), a.clone() * b * c, c.clone() + (extent - 1));
-        out.push(Axis { name, extent, factors: Some(factors), in_registers: held, loops: Vec::new() });
+        (axis.factors, axis.in_registers) = (Some(factors), held);
+        out.push(axis);
     }
+    out.sort_by_key(|a| (a.is_panel || a.at == last, a.at));
     out
 }
 
@@ -246,7 +265,8 @@ fn order_local(
 ) -> Applied<()> {
     let own = s.stages().axes(local);
     let (mut between, mut tile) = (Vec::new(), Vec::new());
-    for ((name, _), axis) in own.iter().zip(axes) {
+    for axis in axes {
+        let (name, _) = &own[axis.at];
         match &axis.factors {
             Some([_, _, c]) if how == Accumulate::Memory && axis.in_registers => {
                 let parts = s.split(local, name, std::slice::from_ref(c))?;
@@ -258,7 +278,7 @@ fn order_local(
         }
     }
     let mut order = reduction.outer.clone();
-    columns_first(&mut between);
+    columns_first(&mut between, axes);
     order.extend(between);
     order.extend(reduction.inner.iter().chain(&reduction.unrolled).chain(&tile).cloned());
     s.reorder(local, &order)?;
@@ -271,26 +291,30 @@ fn order_local(
 
 /// Inside a block of the reduction, panels of the streamed operand pass over all rows of the block one after the other:
 /// a panel is then fetched once, and the next one meanwhile.
-fn columns_first(loops: &mut [String]) {
-    loops.rotate_right(loops.len().min(1));
+fn columns_first(loops: &mut [String], axes: &[Axis]) {
+    let columns = 1 + axes.iter().filter(|a| a.is_panel).count();
+    loops.rotate_right(loops.len().min(columns));
 }
 
 /// The register tile fits the registers, and its unrolled body and the copies for tails stay small.
 fn limit_registers(s: &mut SketchState, local: &str, outer: &str, axes: &[Axis], unrolled: &Expr) {
     let lanes = s.lanes(local);
     let mut rows = Expr::int(1);
-    let mut vector = Expr::int(lanes);
+    let (mut vector, mut panels) = (Expr::int(1), Expr::int(1));
     let mut copies = Expr::int(1);
     for (at, a) in axes.iter().enumerate() {
         let (Some([_, _, size]), true) = (&a.factors, a.in_registers) else { continue };
         if at + 1 == axes.len() {
-            vector = size.clone();
+            vector = vector * size;
+        } else if a.is_panel {
+            panels = panels * size;
         } else {
             rows = rows * size;
         }
         // One more copy of the body where the last tile is smaller.
         copies = copies * (Expr::int(a.extent).rem(size).min(1) + 1);
     }
+    let vector = vector * panels;
     // In elements: accumulators, one vector of each column, one broadcast value.
     let needed = rows.clone() * &vector + &vector + lanes;
     s.limit(format!("registers of {outer}"), needed, s.machine.registers * lanes);
