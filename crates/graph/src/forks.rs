@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use bytes::Bytes;
-use talweg_ops::winograd;
+use talweg_ops::{strassen, winograd};
 use talweg_tensor::{ElementType, Tensor};
 
 use crate::graph::{Graph, ValueId};
@@ -24,6 +24,8 @@ pub enum Algorithm {
         /// Outputs along one axis.
         tile: i64,
     },
+    /// A matrix product by Strassen's scheme, one level of it.
+    Strassen,
     /// A pointwise convolution in one kernel with the depthwise one before it.
     Separable,
 }
@@ -34,6 +36,7 @@ impl Algorithm {
         match self {
             Algorithm::Direct | Algorithm::Separable => 0.0,
             Algorithm::Winograd { tile } => winograd::expected_error(tile),
+            Algorithm::Strassen => strassen::EXPECTED_ERROR,
         }
     }
 }
@@ -43,6 +46,7 @@ impl fmt::Display for Algorithm {
         match self {
             Algorithm::Direct => write!(f, "direct"),
             Algorithm::Winograd { tile } => write!(f, "winograd {tile}x{tile}"),
+            Algorithm::Strassen => write!(f, "strassen"),
             Algorithm::Separable => write!(f, "separable"),
         }
     }
@@ -180,17 +184,23 @@ impl Program {
 
 /// Computes the weights an algorithm reads, unless they are there already.
 fn derive(graph: &mut Graph, derived: Derived) {
-    let Algorithm::Winograd { tile } = derived.algorithm else { return };
     if graph.constant(derived.value).is_some() {
         return;
     }
     let Some(source) = graph.constant(derived.source) else { return };
     let shape = source.shape();
-    let rank = shape.len();
-    let depth = shape[..rank - 4].iter().product();
     let (elements, _) = source.bytes().as_chunks::<4>();
     let weights: Vec<f32> = elements.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-    let Some(own) = winograd::transform_weights(&weights, depth, shape[rank - 1], tile) else { return };
+    let Some(last) = shape.last().copied() else { return };
+    let own = match derived.algorithm {
+        Algorithm::Winograd { tile } => {
+            let depth = shape[..shape.len() - 4].iter().product();
+            winograd::transform_weights(&weights, depth, last, tile)
+        }
+        Algorithm::Strassen => strassen::combine_weights(&weights, last),
+        Algorithm::Direct | Algorithm::Separable => None,
+    };
+    let Some(own) = own else { return };
     let bytes: Vec<u8> = own.iter().flat_map(|w| w.to_le_bytes()).collect();
     let shape = graph.ty(derived.value).shape.clone();
     let tensor = Tensor::from_bytes(ElementType::F32, shape, Bytes::from(bytes));

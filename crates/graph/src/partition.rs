@@ -6,6 +6,7 @@ use talweg_ir::{Dag, verify_dag};
 use talweg_tensor::Op;
 
 use crate::emit::Network;
+use crate::emit::contraction::strassen_weights;
 use crate::emit::conv::{is_depthwise_node, is_pointwise_node, kernel_weights, winograd_weights};
 use crate::emit::task::{Group, emit};
 use crate::forks::{Algorithm, Before, Derived, Fork, Way};
@@ -103,6 +104,13 @@ fn add_derived(graph: &mut Graph, weights: &BTreeMap<NodeId, ValueId>) -> BTreeM
             let algorithm = Algorithm::Winograd { tile };
             out.entry(id).or_default().push(Derived { algorithm, value, source });
         }
+    }
+    for at in 0..graph.nodes.len() {
+        let Some((source, ty)) = strassen_weights(graph, &graph.nodes[at]) else { continue };
+        let name = format!("{}.strassen", graph.value(source).name);
+        let value = graph.add_value(name, ty);
+        let derived = Derived { algorithm: Algorithm::Strassen, value, source };
+        out.entry(NodeId(at as u32)).or_default().push(derived);
     }
     out
 }

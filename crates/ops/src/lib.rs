@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`matmul`] | matrix products, plain and batched |
+//! | [`strassen`] | matrix products with fewer multiplications |
 //! | [`window`] | kernel, stride, dilation and padding along one axis |
 //! | [`pad`] | padding as a stage of its own |
 //! | [`conv`] | convolutions in one to three dimensions, grouped and depthwise |
@@ -40,6 +41,7 @@ pub mod quality;
 pub mod reduce;
 pub mod softmax;
 pub mod spec;
+pub mod strassen;
 pub mod testing;
 pub mod transpose;
 mod typing;

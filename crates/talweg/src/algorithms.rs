@@ -1,12 +1,12 @@
-//! Which algorithm each convolution of a network uses, and whether it is one kernel with the one before: by measured times
-//! where tuning has some, by an estimate where it has none, and never an algorithm whose expected error is above what the
-//! user accepts.
+//! Which algorithm each convolution and each matrix product of a network uses, and whether a convolution is one kernel with
+//! the one before: by measured times where tuning has some, by an estimate where it has none, and never an algorithm whose
+//! expected error is above what the user accepts.
 
 use talweg_graph::{Algorithm, Fork, Task, Way};
 use talweg_ir::{Dag, Source, Tensor};
 use talweg_target::Target;
 
-/// The error of a single convolution, relative to the scale of its result, that is accepted unless the user says
+/// The error of a single operator, relative to the scale of its result, that is accepted unless the user says
 /// otherwise.
 pub const DEFAULT_MAX_ERROR: f64 = 1e-4;
 
@@ -16,12 +16,16 @@ const DIRECT_EFFICIENCY: f64 = 0.7;
 const JOINED_EFFICIENCY: f64 = 0.62;
 /// Share of the peak that the products of transformed tiles reach.
 const PRODUCT_EFFICIENCY: f64 = 0.65;
+/// Share of the peak that products with constant weights reach, which are fetched meanwhile.
+const STREAMED_EFFICIENCY: f64 = 0.9;
 /// Bytes that a core moves per cycle where the data of a stage does not stay in its second cache level.
 const FAR_BYTES: f64 = 4.0;
 /// Bytes that a core moves per cycle within its second cache level.
 const NEAR_BYTES: f64 = 16.0;
 /// An algorithm replaces the direct one only when it is estimated to take this share of its time or less.
 const WORTHWHILE: f64 = 0.9;
+/// The same for Strassen's scheme, whose inner loops are those of the direct product.
+const WORTHWHILE_SCHEME: f64 = 0.95;
 
 /// The position of the fastest way whose error is accepted. `seconds` knows the measured times of tasks; ways that were
 /// not measured are judged by their estimate, scaled by how far the direct way's measurement is from its own. Two steps
@@ -42,13 +46,22 @@ pub fn pick(fork: &Fork, target: &Target, max_error: f64, seconds: &dyn Fn(&Task
         let time = match (measured, seconds(&way.task)) {
             (Some(_), Some(own)) => own,
             _ if way.algorithm == Algorithm::Separable => continue,
-            _ => estimate(fork, way, target) * scale / WORTHWHILE,
+            _ => estimate(fork, way, target) * scale / worthwhile(way.algorithm),
         };
         if time < best.1 {
             best = (at, time);
         }
     }
     best.0
+}
+
+fn worthwhile(algorithm: Algorithm) -> f64 {
+    if algorithm == Algorithm::Strassen { WORTHWHILE_SCHEME } else { WORTHWHILE }
+}
+
+/// Whether a step is a matrix product, which Strassen's scheme could do.
+pub fn is_product(fork: &Fork) -> bool {
+    fork.ways.iter().any(|way| way.algorithm == Algorithm::Strassen)
 }
 
 /// Cycles of one core that a way takes, for comparisons among the ways of one step: multiply-adds at a share of the
@@ -65,6 +78,12 @@ pub fn estimate(fork: &Fork, way: &Way, target: &Target) -> f64 {
             let written: f64 = first.tensors.iter().filter(|t| t.output).map(bytes).sum();
             let all = compute + multiply_adds(first) / peak;
             all / DIRECT_EFFICIENCY + passed(written) + weights + weight_bytes(first) / FAR_BYTES
+        }
+        (Algorithm::Direct, None) if is_product(fork) => (compute / STREAMED_EFFICIENCY).max(weights),
+        // Every core makes the left operand's sums for itself.
+        (Algorithm::Strassen, _) => {
+            let sums = f64::from(target.cores.max(1)) * passed(summed_bytes(dag));
+            (compute / STREAMED_EFFICIENCY).max(weights) + sums
         }
         (Algorithm::Direct, None) => compute / DIRECT_EFFICIENCY + weights,
         (Algorithm::Separable, _) => compute / JOINED_EFFICIENCY + weights,
@@ -100,6 +119,13 @@ fn between_bytes(dag: &Dag) -> f64 {
     total
 }
 
+/// Bytes of the computed tensors that reductions read.
+fn summed_bytes(dag: &Dag) -> f64 {
+    let reductions = dag.tensors.iter().filter_map(Tensor::compute).filter(|c| c.reduction.is_some());
+    let read = reductions.flat_map(|c| c.body.reads()).map(|(t, _)| dag.tensor(t));
+    read.filter(|t| t.compute().is_some()).map(bytes).sum()
+}
+
 fn weight_bytes(dag: &Dag) -> f64 {
     dag.tensors.iter().filter(|t| t.source == Source::Const).map(bytes).sum()
 }
@@ -128,6 +154,38 @@ mod tests {
         let mut graph = b.finish(&[y]);
         optimise(&mut graph).expect("legal");
         partition(graph, &PartitionOptions::default()).expect("legal")
+    }
+
+    /// A product with constant weights.
+    fn product(rows: usize, columns: usize, depth: usize) -> Program {
+        let mut b = Builder::new("product");
+        let x = b.input(&[rows, depth]);
+        let w = b.weights(&[depth, columns], 1);
+        let y = b.op(Op::MatMul, &[x, w]);
+        partition(b.finish(&[y]), &PartitionOptions::default()).expect("legal")
+    }
+
+    #[test]
+    fn strassen_is_taken_where_it_is_faster_and_accurate_enough() {
+        let mut target = Target::named("avx512").expect("known");
+        (target.l2, target.l3, target.cores) = (1 << 20, 32 << 20, 2);
+        let chosen = |program: &Program, max_error: f64, times: [Option<f64>; 2]| {
+            let [direct, other] = times;
+            let seconds = |task: &Task| if task.dag.name == "matmul" { direct } else { other };
+            pick(&program.forks[0], &target, max_error, &seconds)
+        };
+        let wide = product(128, 3072, 768);
+        assert_eq!(chosen(&wide, 1e-4, [None, None]), 1);
+        assert_eq!(chosen(&wide, 0.0, [None, None]), 0);
+        assert_eq!(chosen(&wide, 0.0, [Some(2.0), Some(1.0)]), 0);
+        assert_eq!(chosen(&wide, 1e-4, [Some(1.0), Some(1.1)]), 0);
+        // Few rows wait for their weights, and few columns do not make up for the sums, unless measured otherwise.
+        let few_rows = product(32, 768, 768);
+        let few_columns = product(128, 128, 1024);
+        for program in [few_rows, few_columns] {
+            assert_eq!(chosen(&program, 1e-4, [None, None]), 0);
+            assert_eq!(chosen(&program, 1e-4, [Some(1.0), Some(0.9)]), 1);
+        }
     }
 
     #[test]

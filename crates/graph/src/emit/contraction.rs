@@ -2,10 +2,13 @@
 
 use talweg_expr::Expr;
 use talweg_ir::{Axis, DType, Reducer, Scalar, TensorId};
+use talweg_ops::strassen as ops_strassen;
+use talweg_tensor::{ElementType, Op, TensorType};
 
 use super::task::Anchor;
 use super::{EmitError, Emitter, Site, broadcast_index, ranges_of};
-use crate::graph::{Node, ValueId};
+use crate::forks::Algorithm;
+use crate::graph::{Graph, Node, NodeId, ValueId};
 
 /// The dimensions of a matrix product: operands seen as at least matrices.
 pub(crate) struct Product {
@@ -55,7 +58,52 @@ impl Product {
     }
 }
 
+/// The weights of a product that Strassen's scheme applies to, and the type of their combinations: `[7, k / 2, n / 2]`.
+/// `None` when it does not apply, or the product is too small to gain by it.
+pub(crate) fn strassen_weights(graph: &Graph, node: &Node) -> Option<(ValueId, TensorType)> {
+    if node.op != Op::MatMul {
+        return None;
+    }
+    let (a, b) = (node.inputs[0]?, node.inputs[1]?);
+    let [depth, columns] = graph.constant(b)?.shape()[..] else { return None };
+    let left = &graph.ty(a).shape;
+    let rows = left[..left.len().checked_sub(1)?].iter().product::<usize>();
+    let is_float = [a, b].iter().all(|v| graph.ty(*v).element == ElementType::F32);
+    let applies = ops_strassen::applies(rows as i64, columns as i64, depth as i64);
+    let large = rows >= FEWEST_ROWS && columns.min(depth) >= FEWEST_COLUMNS;
+    let shape = vec![ops_strassen::PRODUCTS, depth / 2, columns / 2];
+    (is_float && applies && large).then_some((b, TensorType { element: ElementType::F32, shape }))
+}
+
+/// With fewer rows a product waits for its weights, of which Strassen's scheme has more.
+const FEWEST_ROWS: usize = 16;
+/// With fewer columns, or less depth, the sums cost more than the multiplications they save.
+const FEWEST_COLUMNS: usize = 64;
+
 impl Emitter<'_> {
+    /// A product by Strassen's scheme, see [`talweg_ops::strassen`]; only for one matrix whose result is in the usual order.
+    pub(super) fn strassen(&mut self, id: NodeId, node: &Node, order: &[usize]) -> Result<Anchor, EmitError> {
+        let unsupported = || EmitError::Unsupported("a product by Strassen's scheme".into());
+        let derived = self.network.derived.get(&id);
+        let derived = derived.and_then(|all| all.iter().find(|d| d.algorithm == Algorithm::Strassen));
+        let (Some(derived), Some(a)) = (derived, node.inputs[0]) else { return Err(unsupported()) };
+        let leading = self.shape(node.outputs[0]);
+        let [batch @ .., _, _] = leading else { return Err(unsupported()) };
+        if order != [0, 1] || batch.iter().any(|extent| *extent != 1) {
+            return Err(unsupported());
+        }
+        let ones = batch.len();
+        let a = self.store(a, "x")?;
+        // The value becomes a constant when the algorithm is chosen.
+        let shape = self.stored_shape(derived.value);
+        let u = self.dag.constant(&self.fresh("w0"), DType::F32, &shape);
+        self.given.push((derived.value, u));
+        let view = ops_strassen::strassen(&mut self.dag, a, u)?;
+        let mut anchor = self.viewed(&view);
+        anchor.site.index.splice(0..0, vec![Expr::int(0); ones]);
+        Ok(anchor)
+    }
+
     /// ```text
     /// matmul[b, i, j] = sum[k] A[b, i, k] * B[b, k, j]
     /// ```

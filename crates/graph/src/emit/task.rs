@@ -78,6 +78,11 @@ pub(crate) fn emit(network: &Network<'_>, group: &Group, algorithm: Algorithm) -
                 let anchor = e.attention(node, attention, &group.order)?;
                 (e, anchor)
             }
+            None if algorithm == Algorithm::Strassen => {
+                let mut e = named("matmul_strassen", true);
+                let anchor = e.strassen(id, node, &group.order)?;
+                (e, anchor)
+            }
             None => {
                 let mut e = named("matmul", true);
                 let anchor = e.matmul(node, &group.order)?;
@@ -91,7 +96,7 @@ pub(crate) fn emit(network: &Network<'_>, group: &Group, algorithm: Algorithm) -
         }
         Op::Conv(conv) if conv.layout == Layout::ChannelsLast => {
             let (mut e, anchor) = match algorithm {
-                Algorithm::Direct | Algorithm::Separable => {
+                Algorithm::Direct | Algorithm::Separable | Algorithm::Strassen => {
                     let mut e = named(if group.before.is_some() { "separable" } else { "conv" }, false);
                     if let Some(before) = &group.before {
                         e.conv_before(before)?;

@@ -9,6 +9,7 @@
 //! | elementwise | inlined, vectorised | [`elementwise`] |
 //! | attention: products around a softmax | a block of queries at a time, everything about it in the caches | [`attention`] |
 //! | windows whose results a contraction reads place by place (depthwise and pointwise) | a block of rows at a time | [`separable`] |
+//! | Strassen's scheme: products of quarters between sums | a panel of products at a time, kept in the cache | [`strassen`] |
 //! | Winograd's algorithm: a contraction between transforms | tiles in registers, a contraction between | [`winograd`] |
 
 mod attention;
@@ -18,6 +19,7 @@ mod fold;
 mod plan;
 mod rows;
 mod separable;
+mod strassen;
 mod streaming;
 mod tile;
 mod window;
@@ -34,6 +36,10 @@ pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
     let mut plan = Plan::new(dag.clone(), target);
     if let Some(chain) = winograd::find(&plan) {
         winograd::schedule(&mut plan, &chain);
+    } else if let Some(chain) = strassen::find(&plan) {
+        if let Some(sizes) = strassen::sizes(&plan, &chain).first() {
+            strassen::schedule(&mut plan, &chain, *sizes);
+        }
     } else if let Some(chain) = attention::find(&plan) {
         let sizes = attention::sizes(&plan, &chain)[0];
         attention::schedule(&mut plan, &chain, sizes);
@@ -60,7 +66,8 @@ pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
     plan.finish()
 }
 
-/// Steps that decide some stages before a search begins: transforms around a contraction, or all of an attention or of a pair of convolutions.
+/// Steps that decide some stages before a search begins: transforms around a contraction, or all of an attention,
+/// of a product by Strassen's scheme or of a pair of convolutions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
     /// What to apply first.
@@ -78,13 +85,21 @@ impl Decided {
 }
 
 /// Where a search of a DAG begins: how the default schedule treats the transforms of Winograd's algorithm, or the stages
-/// of an attention or of a depthwise and a pointwise convolution in several sizes, the default's first. None for any other
-/// DAG.
+/// of a product by Strassen's scheme, of an attention or of a depthwise and a pointwise convolution in several sizes, the
+/// default's first. None for any other DAG.
 pub fn beginnings(dag: &Dag, target: &Target) -> Vec<Decided> {
     let mut plan = Plan::new(dag.clone(), target);
     if let Some(chain) = winograd::find(&plan) {
         winograd::schedule_transforms(&mut plan, &chain);
         return vec![Decided::by(plan)];
+    }
+    if let Some(chain) = strassen::find(&plan) {
+        let sized = |sizes| {
+            let mut plan = Plan::new(dag.clone(), target);
+            strassen::schedule(&mut plan, &chain, sizes);
+            Decided::by(plan)
+        };
+        return strassen::sizes(&plan, &chain).into_iter().map(sized).collect();
     }
     if let Some(chain) = attention::find(&plan) {
         let sized = |sizes| {

@@ -44,7 +44,7 @@ pub(super) fn find(plan: &Plan) -> Option<Chain> {
 }
 
 /// The tensor a transform reads; `None` when the stage is no transform.
-fn transformed(plan: &Plan, stage: &str) -> Option<String> {
+pub(super) fn transformed(plan: &Plan, stage: &str) -> Option<String> {
     let id = plan.schedule.dag.find(stage)?;
     let compute = plan.schedule.dag.tensor(id).compute()?;
     let reads: Vec<TensorId> = compute.body.reads().into_iter().map(|(t, _)| t).collect();
@@ -149,7 +149,7 @@ fn finish(plan: &mut Plan, stage: &str, inside: &[String]) {
 
 /// The stage at the end of the elementwise stages that follow, each the only reader of the one before; those between are
 /// inlined.
-fn last_reader(plan: &mut Plan, stage: &str) -> String {
+pub(super) fn last_reader(plan: &mut Plan, stage: &str) -> String {
     let mut last = stage.to_string();
     while let Some(reader) = plan.epilogue(&last) {
         if last != stage {

@@ -37,7 +37,7 @@ pub struct Bindings {
     /// Fixes an input to the values in a .npy file, for inputs that determine shapes; once for each.
     #[arg(long = "fix", value_name = "INPUT=FILE.npy", value_parser = parse_file)]
     fixed: Vec<(String, PathBuf)>,
-    /// The error that an algorithm with fewer operations (Winograd) may bring into one operator, relative to the scale
+    /// The error that an algorithm with fewer operations (Winograd, Strassen) may bring into one operator, relative to the scale
     /// of its result; 0 allows exact algorithms only.
     #[arg(long, default_value_t = talweg::algorithms::DEFAULT_MAX_ERROR, value_name = "ERROR")]
     max_error: f64,
@@ -195,25 +195,28 @@ pub fn winners(
     Ok(winners)
 }
 
-/// A line about the algorithms chosen where there were several, and one about convolutions that may be one kernel with the
+/// A line each about the algorithms of convolutions and of products where there were several, and one about convolutions that may be one kernel with the
 /// one before; none where there was no choice.
 pub fn algorithms(network: &Network) -> Option<String> {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(bool, String), usize> = BTreeMap::new();
     let (mut pairs, mut joined) = (0, 0);
     for fork in &network.program.forks {
         if fork.before.is_some() {
             pairs += 1;
             joined += usize::from(fork.taken > 0);
         } else {
-            *counts.entry(fork.chosen().algorithm.to_string()).or_default() += 1;
+            let key = (talweg::algorithms::is_product(fork), fork.chosen().algorithm.to_string());
+            *counts.entry(key).or_default() += 1;
         }
     }
-    let parts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
     let error = network.max_error;
     let mut text = String::new();
-    if !parts.is_empty() {
-        text +=
-            &format!("algorithms of the 3x3 convolutions: {} (--max-error {error:e})\n", parts.join(", "));
+    for (product, what) in [(false, "3x3 convolutions"), (true, "products with constant weights")] {
+        let own = counts.iter().filter(|((is_product, _), _)| *is_product == product);
+        let parts: Vec<String> = own.map(|((_, name), count)| format!("{count} {name}")).collect();
+        if !parts.is_empty() {
+            text += &format!("algorithms of the {what}: {} (--max-error {error:e})\n", parts.join(", "));
+        }
     }
     if pairs > 0 {
         text +=
