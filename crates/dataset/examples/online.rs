@@ -56,7 +56,7 @@ impl Part {
 type Model<'a> = dyn Fn(&Part, &Part) -> Result<Vec<f32>, CostError> + 'a;
 
 fn tuned(mlp: &Mlp, decay: f32, seen: &Part) -> Result<MlpModel, CostError> {
-    let params = TrainParams { rate: 5e-4, decay, group: 64, ..TrainParams::default() };
+    let params = TrainParams { rate: 1.5e-3, decay, group: 64, ..TrainParams::default() };
     let mut model = MlpModel::from_checkpoint(mlp.clone(), 0).with_params(params);
     model.fit(&seen.samples())?;
     Ok(model)

@@ -33,8 +33,8 @@ const LEFT: [[i8; 4]; PRODUCTS] =
 const RIGHT: [[i8; 4]; PRODUCTS] =
     [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, -1, -1, 1], [-1, 1, 0, 0], [1, -1, 0, 1], [0, -1, 0, 1]];
 
-/// The largest error of a product relative to the scale of its result that is to be expected, in single precision; measured
-/// over random data.
+/// The largest error of a product relative to the scale of its result that is to be expected, in single precision: random
+/// products of up to 3,000 terms stay below it.
 pub const EXPECTED_ERROR: f64 = 4e-6;
 
 /// Whether the scheme applies to a product of these extents: halves of everything are whole.

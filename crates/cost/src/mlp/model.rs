@@ -1,5 +1,7 @@
 //! The network as a cost model: from a checkpoint or from nothing, fine-tuned as samples arrive.
 
+use std::ops::RangeInclusive;
+
 use super::network::Mlp;
 use super::train::TrainParams;
 use crate::error::CostError;
@@ -7,8 +9,12 @@ use crate::model::{Batch, CostModel, RandomModel, Samples};
 
 /// Samples below which a network without a checkpoint is not trained.
 const LEAST: usize = 24;
-/// Programs that pass the network in one fit, at most: bounds the time of a fit to a fraction of a second.
-const PROGRAMS: usize = 12_288;
+/// Programs that pass a network without a checkpoint in one fit, about, and its steps: bounds the time of a fit to a
+/// fraction of a second.
+const ANEW: (usize, RangeInclusive<usize>) = (12_288, 24..=200);
+/// The same for a network that starts from a checkpoint and stays near it. Four times as many programs, at a third of the
+/// rate, rank what was not seen no better (`cargo run --release -p talweg-dataset --example online`).
+const REFINED: (usize, RangeInclusive<usize>) = (3_072, 12..=50);
 
 /// How strongly a network is pulled towards its checkpoint: a parameter that its samples push steadily one way ends up
 /// about one over this away from where it began. On a machine that the checkpoint knows a stronger pull ranks the rest of a
@@ -30,7 +36,7 @@ pub struct MlpModel {
 impl MlpModel {
     /// A model that starts from a trained network, in the context of the search.
     pub fn from_checkpoint(mlp: Mlp, seed: u64) -> MlpModel {
-        let params = TrainParams { seed, rate: 5e-4, decay: PULL, group: 64, ..TrainParams::default() };
+        let params = TrainParams { seed, rate: 1.5e-3, decay: PULL, group: 64, ..TrainParams::default() };
         MlpModel { current: Some(mlp.clone()), checkpoint: Some(mlp), params, random: RandomModel::new(seed) }
     }
 
@@ -52,7 +58,8 @@ impl MlpModel {
 
     fn params(&self, programs: usize) -> TrainParams {
         let batch = self.params.group * self.params.groups;
-        let steps = (PROGRAMS / programs.clamp(1, batch)).clamp(24, 200);
+        let (passes, limits) = if self.checkpoint.is_some() { REFINED } else { ANEW };
+        let steps = (passes / programs.clamp(1, batch)).clamp(*limits.start(), *limits.end());
         let epochs = steps.div_ceil(programs.div_ceil(batch).max(1));
         TrainParams { epochs, max_steps: steps, ..self.params.clone() }
     }

@@ -37,8 +37,8 @@ pub struct Bindings {
     /// Fixes an input to the values in a .npy file, for inputs that determine shapes; once for each.
     #[arg(long = "fix", value_name = "INPUT=FILE.npy", value_parser = parse_file)]
     fixed: Vec<(String, PathBuf)>,
-    /// The error that an algorithm with fewer operations (Winograd, Strassen) may bring into one operator, relative to the scale
-    /// of its result; 0 allows exact algorithms only.
+    /// The error that an algorithm with fewer operations (Winograd, Strassen) may bring into one operator, relative to the
+    /// scale of its result; 0 allows exact algorithms only.
     #[arg(long, default_value_t = talweg::algorithms::DEFAULT_MAX_ERROR, value_name = "ERROR")]
     max_error: f64,
 }
@@ -195,8 +195,8 @@ pub fn winners(
     Ok(winners)
 }
 
-/// A line each about the algorithms of convolutions and of products where there were several, and one about convolutions that may be one kernel with the
-/// one before; none where there was no choice.
+/// A line each about the algorithms of convolutions and of products where there were several, and one about convolutions
+/// that may be one kernel with the one before; none where there was no choice.
 pub fn algorithms(network: &Network) -> Option<String> {
     let mut counts: BTreeMap<(bool, String), usize> = BTreeMap::new();
     let (mut pairs, mut joined) = (0, 0);
