@@ -161,14 +161,18 @@ pub enum Learner {
 }
 
 impl Learner {
-    /// The model that the tasks of a run share: a network if asked for or followed, Ansor's trees otherwise.
+    /// The model that the tasks of a run share: a network if asked for, a network beside trees if followed, Ansor's trees
+    /// otherwise.
     pub fn of(options: &TuneOptions) -> Learner {
         let TuneOptions { target, threads, seed, .. } = options;
         match (options.strategy, options.model) {
             (StrategyKind::Felix, Some(ModelKind::MlpBootstrap)) => {
                 Learner::Followed(SharedScorer::network_from_nothing(*seed))
             }
-            (StrategyKind::Felix, _) => Learner::Followed(SharedScorer::network(target, *threads, *seed)),
+            (StrategyKind::Felix, Some(_)) => {
+                Learner::Followed(SharedScorer::network(target, *threads, *seed))
+            }
+            (StrategyKind::Felix, None) => Learner::Followed(SharedScorer::blend(target, *threads, *seed)),
             (_, Some(ModelKind::Mlp)) => Learner::Model(SharedModel::mlp(target, *threads, *seed)),
             (_, Some(ModelKind::MlpBootstrap)) => Learner::Model(SharedModel::mlp_from_nothing(*seed)),
             _ => Learner::Model(SharedModel::ansor(*seed)),

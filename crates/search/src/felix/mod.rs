@@ -14,7 +14,9 @@
 //! | [`descent`] | the descent itself |
 //! | [`hidden`] | a small model that is fitted in one go |
 //! | `network` | the network as a model |
+//! | `blend` | the network beside trees of the samples of a search |
 
+mod blend;
 pub mod descent;
 pub mod hidden;
 mod network;
