@@ -19,9 +19,9 @@ use talweg_dataset::Programs;
 use talweg_db::Database;
 
 /// Programs a task must have.
-const LEAST: usize = 120;
+const LEAST: usize = 160;
 /// Programs that a model has seen.
-const SEEN: [usize; 4] = [8, 40, 72, 104];
+const SEEN: [usize; 5] = [8, 40, 72, 104, 136];
 
 /// Programs of one task, with their speeds over the best of them.
 struct Part {
@@ -80,6 +80,17 @@ fn rank_on(model: &MlpModel, params: &Params, seen: &Part, unseen: &Part) -> Res
     unseen.scores(&trees, Some(&model.predict(&unseen.batch())?))
 }
 
+/// The mean of a network as a search refines it and of trees, by how many samples there are: what felix scores by.
+fn beside(mlp: &Mlp, params: &Params, seen: &Part, unseen: &Part) -> Result<Vec<f32>, CostError> {
+    let mut network = MlpModel::from_checkpoint(mlp.clone(), 0);
+    network.fit(&seen.samples())?;
+    let scores = network.predict(&unseen.batch())?;
+    let trees = Loss::SummedSquares { floor: 0.0 }.fit(&seen.samples(), params, None)?;
+    let share = seen.labels.len() as f32 / (seen.labels.len() as f32 + 48.0);
+    let speeds = unseen.scores(&trees, None)?;
+    Ok(scores.iter().zip(speeds).map(|(s, t)| (1.0 - share) * s + share * t.max(0.02).ln()).collect())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let database = arguments.first().ok_or("give a database")?;
@@ -97,6 +108,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fixed = MlpModel::from_checkpoint(mlp.clone(), 0);
     let models: Vec<(&str, Box<Model<'_>>)> = vec![
         ("network", Box::new(|_, unseen| mlp.predict(&unseen.batch()))),
+        ("network beside ansor's trees", Box::new(|s, u| beside(mlp, &ansor, s, u))),
         ("network fine-tuned, pull 30", Box::new(|s, u| tuned(mlp, 30.0, s)?.predict(&u.batch()))),
         ("network fine-tuned, pull 100", Box::new(|s, u| tuned(mlp, 100.0, s)?.predict(&u.batch()))),
         ("network fine-tuned, pull 300", Box::new(|s, u| tuned(mlp, 300.0, s)?.predict(&u.batch()))),
