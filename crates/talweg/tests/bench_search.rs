@@ -98,7 +98,15 @@ fn every_part_of_felix_can_be_switched() {
     let arguments =
         ["--ablation", "--simulated", "--trials", "36", "--seeds", "1", "--output", output, "--ops", TINY];
     let (table, _) = succeeds(&arguments);
-    for name in ["fixed-width", "rewrites", "bootstrapped", "no-repair", "perfect-tiles", "no-descent"] {
+    for name in [
+        "fixed-width",
+        "rewrites",
+        "bootstrapped",
+        "network-alone",
+        "no-repair",
+        "perfect-tiles",
+        "no-descent",
+    ] {
         assert!(table.contains(&format!("\n| {name} | 1 |")), "{name} is missing:\n{table}");
     }
 }

@@ -25,11 +25,12 @@ impl Contestant {
 
     /// Felix as it is, and with one part switched at a time.
     pub fn ablation() -> Vec<Contestant> {
-        let variants: [(&str, &[&str]); 7] = [
+        let variants: [(&str, &[&str]); 8] = [
             ("felix", &[]),
             ("fixed-width", &["--felix", "fixed-width"]),
             ("rewrites", &["--felix", "rewrites"]),
             ("bootstrapped", &["--model", "mlp-bootstrap"]),
+            ("network-alone", &["--model", "mlp"]),
             ("no-repair", &["--felix", "no-repair"]),
             ("perfect-tiles", &["--tiles", "perfect"]),
             ("no-descent", &["--felix", "no-descent"]),
