@@ -10,6 +10,14 @@ use crate::featurize::{Features, Predict, SpaceFeatures};
 use crate::training::TrainingSet;
 use crate::{Candidate, Rng, Sample, Scorer};
 
+/// What Ansor's trees learn: speeds over the best of the task, fast programs weighted more.
+pub(crate) const SPEEDS: Loss = Loss::SummedSquares { floor: 0.0 };
+
+/// Trees shallower than Ansor's: of the few hundred samples a short search has, deeper ones learn by heart.
+pub(crate) fn shallow(seed: u64) -> Params {
+    Params { seed, max_depth: 6, ..Params::ansor() }
+}
+
 /// A cost model with all its samples; clones share both, so that tasks learn from one another.
 #[derive(Clone)]
 pub struct SharedModel(Arc<Mutex<Inner>>);
@@ -41,11 +49,8 @@ impl SharedModel {
     }
 
     /// Ansor's: trees with weighted squared loss on sums of stores. Scores are random for the first round.
-    ///
-    /// Trees are shallower than Ansor's: of the few hundred samples a short search has, deeper ones learn by heart.
     pub fn ansor(seed: u64) -> SharedModel {
-        let params = Params { seed, max_depth: 6, ..Params::ansor() };
-        SharedModel::new(Box::new(BoostedModel::new(Loss::SummedSquares { floor: 0.0 }, params, 1)), 64)
+        SharedModel::new(Box::new(BoostedModel::new(SPEEDS, shallow(seed), 1)), 64)
     }
 
     /// AutoTVM's: trees with pairwise rank loss, on top of a global model if there is one.

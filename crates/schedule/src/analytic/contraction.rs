@@ -324,24 +324,11 @@ pub(super) fn place_prologue_in(plan: &mut Plan, local: &str, outer: &str, block
 
 #[cfg(test)]
 mod tests {
-    use talweg_ir::verify_nest;
-    use talweg_ops::Spec;
-    use talweg_target::Target;
+    use crate::analytic::streaming::tests::default_with;
 
-    use crate::Schedule;
-    use crate::analytic::default_trace;
-    use crate::concrete::concretize;
-
-    /// The default's text, after it was seen to lower to a legal nest.
+    /// The default's text for a machine with a mebibyte of second-level cache.
     fn default_of(spec: &str) -> String {
-        let dag = Spec::parse(spec).expect("a spec").build().expect("legal");
-        let mut target = Target::named("avx512").expect("known");
-        (target.l1d, target.l2, target.cores) = (48 << 10, 1 << 20, 2);
-        let trace = default_trace(&dag, &target);
-        let lowered = Schedule::replay(dag, &trace).expect("legal").lower().expect("lowers");
-        let nest = concretize(&lowered, &|_| None).expect("no knobs");
-        verify_nest(&nest).unwrap_or_else(|e| panic!("{spec}: {e:?}\n{trace}"));
-        trace.to_string()
+        default_with(spec, 48 << 10, 1 << 20)
     }
 
     #[test]

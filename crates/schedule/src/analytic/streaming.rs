@@ -107,7 +107,7 @@ pub(super) fn schedule(plan: &mut Plan, local: &str, outer: &str, shape: &Shape)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use talweg_ir::verify_nest;
     use talweg_ops::Spec;
     use talweg_target::Target;
@@ -122,7 +122,7 @@ mod tests {
     }
 
     /// The default's text for sizes of the first two cache levels, after it was seen to lower to a legal nest.
-    fn default_with(spec: &str, l1d: u64, l2: u64) -> String {
+    pub fn default_with(spec: &str, l1d: u64, l2: u64) -> String {
         let dag = Spec::parse(spec).expect("a spec").build().expect("legal");
         let mut target = Target::named("avx512").expect("known");
         (target.l1d, target.l2, target.cores) = (l1d, l2, 2);

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use talweg_cost::{Batch, CostError, Loss, Matrix, MlpModel, Params, Samples, Trees};
+use talweg_cost::{Batch, CostError, Matrix, MlpModel, Params, Samples, Trees};
 use talweg_target::Target;
 
 use crate::felix::scorer::{DifferentiableScorer, SharedScorer};
+use crate::learned::{SPEEDS, shallow};
 use crate::network::shipped_network;
 
 /// Samples of a task at which trees weigh as much as the network
@@ -39,7 +40,7 @@ impl DifferentiableScorer for Blend {
         DifferentiableScorer::fit(&mut self.network, samples)?;
         let (count, tasks) = (samples.labels.len(), samples.tasks.iter().collect::<BTreeSet<_>>().len());
         if count >= LEAST {
-            self.trees = Some(Loss::SummedSquares { floor: 0.0 }.fit(samples, &self.params, None)?);
+            self.trees = Some(SPEEDS.fit(samples, &self.params, None)?);
             self.share = share(count, tasks);
         }
         Ok(())
@@ -71,7 +72,7 @@ impl SharedScorer {
             return SharedScorer::network_from_nothing(seed);
         };
         let network = MlpModel::from_checkpoint(network, seed);
-        let params = Params { seed, max_depth: 6, ..Params::ansor() };
+        let params = shallow(seed);
         SharedScorer::new(Box::new(Blend { network, trees: None, share: 0.0, params }))
     }
 }
@@ -100,7 +101,7 @@ mod tests {
         let labels: Vec<f32> = (0..96).map(|at| if at % 16 == 7 { 1.0 } else { 0.2 }).collect();
         let offsets = one_row_each(96);
         let programs = Batch { features: &features, offsets: &offsets };
-        let params = Params { max_depth: 6, ..Params::ansor() };
+        let params = shallow(1);
         let mut blend =
             Blend { network: MlpModel::from_checkpoint(network, 1), trees: None, share: 0.0, params };
         let (before, slopes) = blend.gradient(&programs).expect("rows of its width");
