@@ -81,11 +81,15 @@ impl<P: Planner> Strategy for P {
 
     /// Never more than the round under way has left: the next one is planned when those have been told.
     fn ask(&mut self, n: usize) -> Vec<Candidate> {
+        self.prepare();
+        let queue = &mut self.rounds().queue;
+        queue.drain(..n.min(queue.len())).collect()
+    }
+
+    fn prepare(&mut self) {
         if self.rounds().queue.is_empty() {
             self.plan();
         }
-        let queue = &mut self.rounds().queue;
-        queue.drain(..n.min(queue.len())).collect()
     }
 
     fn tell(&mut self, samples: &[Sample]) {
@@ -134,6 +138,10 @@ mod tests {
         assert_eq!(threes.ask(5).len(), 1);
         assert_eq!(threes.ask(5).len(), 3);
         assert_eq!((threes.rounds.planned(), threes.learnt.as_slice()), (0, &[0, 2][..]));
+        threes.prepare();
+        threes.prepare();
+        assert_eq!((threes.rounds.planned(), threes.learnt.as_slice()), (3, &[0, 2, 0][..]));
+        assert_eq!(threes.ask(5).len(), 3);
         assert!(!threes.rounds.plan(first[0].clone()));
         assert_eq!(threes.rounds.planned(), 0);
     }

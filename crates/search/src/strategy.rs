@@ -14,6 +14,9 @@ pub trait Strategy {
     /// first, none when the space is exhausted.
     fn ask(&mut self, n: usize) -> Vec<Candidate>;
 
+    /// Does ahead what the next [`Strategy::ask`] would do first, with what is known now: nothing that is asked changes.
+    fn prepare(&mut self) {}
+
     /// Reports measurements, asked for or not.
     fn tell(&mut self, samples: &[Sample]);
 

@@ -211,22 +211,24 @@ fn the_same_seed_asks_the_same_on_any_number_of_threads() {
 }
 
 #[test]
-fn the_first_round_of_an_informed_search_is_short() {
+fn the_first_rounds_of_an_informed_search_are_short() {
     let space = space("matmul:m=96,n=128,k=50");
-    let first = |opening: usize| {
-        let params = FelixParams { opening, gradients: 2000, ..FelixParams::default() };
+    let rounds = |opening: usize, grows: bool| {
+        let params = FelixParams { opening, grows, gradients: 2000, ..FelixParams::default() };
         let network = SharedScorer::network(&target(), 1, 1);
         let mut felix = Felix::new(&space, &target(), network, 0, params, 1).expect("features");
-        let asked = felix.ask(100);
         let device = SimulatedDevice::new(target());
-        let told: Vec<Sample> =
-            asked.iter().map(|c| Sample::new(c.clone(), device.measure(&space, c))).collect();
-        felix.tell(&told);
-        (asked.len(), felix.ask(100).len())
+        [(); 4].map(|()| {
+            let asked = felix.ask(100);
+            let told = asked.iter().map(|c| Sample::new(c.clone(), device.measure(&space, c)));
+            felix.tell(&told.collect::<Vec<_>>());
+            asked.len()
+        })
     };
-    assert_eq!(first(8), (8, 32));
-    assert_eq!(first(0), (32, 32));
-    assert_eq!(first(500), (32, 32));
+    assert_eq!(rounds(8, true), [8, 8, 16, 32]);
+    assert_eq!(rounds(8, false), [8, 32, 32, 32]);
+    assert_eq!(rounds(0, true), [32, 32, 32, 32]);
+    assert_eq!(rounds(500, true), [32, 32, 32, 32]);
 }
 
 #[test]

@@ -105,7 +105,9 @@ fn every_part_of_felix_can_be_switched() {
         "network-alone",
         "no-repair",
         "perfect-tiles",
+        "early-descent",
         "no-descent",
+        "no-growth",
     ] {
         assert!(table.contains(&format!("\n| {name} | 1 |")), "{name} is missing:\n{table}");
     }

@@ -12,6 +12,7 @@
 //! | [`event`] | what happens, as it happens |
 //! | [`report`] | what came of it |
 //! | [`tuner`] | the loop over tasks and batches |
+//! | `prepare` | the space and the search of a task, before its first batch |
 //! | `round` | one batch of a task: ask, build, measure, store, tell |
 //! | [`seed`] | the default schedule as a candidate |
 //! | [`task`] | the state of one task |
@@ -30,6 +31,7 @@ pub mod event;
 pub mod extension;
 pub mod finals;
 pub mod options;
+mod prepare;
 pub mod records;
 pub mod reference;
 pub mod report;

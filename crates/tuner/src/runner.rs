@@ -62,12 +62,15 @@ pub trait Observer<K> {
     fn finished(&mut self, at: usize, compile_seconds: f64, outcome: Result<(K, Timing), Failure>);
 }
 
+/// A candidate that was compiled and the seconds it took, or why it was not.
+pub type Attempt<K> = Result<(K, f64), Failure>;
+
 /// Builds and runs candidates.
-pub trait Runner {
+pub trait Runner: Send {
     /// A compiled candidate.
-    type Kernel;
+    type Kernel: Send;
     /// Inputs and reference outputs of a task.
-    type Data;
+    type Data: Send;
 
     /// Prepares what the candidates of a task run on.
     fn data(&mut self, dag: &Dag) -> Result<Self::Data, ReferenceError>;
@@ -79,7 +82,7 @@ pub trait Runner {
     }
 
     /// Compiles candidates, with the seconds each took.
-    fn build(&mut self, nests: &[Nest]) -> Vec<Result<(Self::Kernel, f64), Failure>>;
+    fn build(&mut self, nests: &[Nest]) -> Vec<Attempt<Self::Kernel>>;
 
     /// Checks and times a candidate.
     fn run(&mut self, data: &Self::Data, kernel: &Self::Kernel, effort: &Effort) -> Result<Timing, Failure>;
@@ -180,7 +183,7 @@ impl Runner for Workers {
         }
     }
 
-    fn build(&mut self, nests: &[Nest]) -> Vec<Result<(Built, f64), Failure>> {
+    fn build(&mut self, nests: &[Nest]) -> Vec<Attempt<Built>> {
         let built = self.measurer.build_batch(nests);
         let timed = |built: Built| {
             let seconds = built.compile_seconds;
@@ -273,7 +276,7 @@ impl Runner for Simulated {
         Ok(())
     }
 
-    fn build(&mut self, nests: &[Nest]) -> Vec<Result<(Nest, f64), Failure>> {
+    fn build(&mut self, nests: &[Nest]) -> Vec<Attempt<Nest>> {
         nests.iter().map(|nest| Ok((nest.clone(), 0.0))).collect()
     }
 

@@ -14,7 +14,7 @@ pub struct Switch {
 }
 
 /// All settings.
-pub const SWITCHES: [Switch; 8] = [
+pub const SWITCHES: [Switch; 10] = [
     Switch {
         name: "fixed-width",
         help: "smooth formulas by the same width from the first step to the last",
@@ -48,7 +48,17 @@ pub const SWITCHES: [Switch; 8] = [
     Switch {
         name: "no-opening",
         help: "make all formulas before anything is measured",
-        set: |felix| felix.opening = 0,
+        set: |felix| (felix.opening, felix.descends_from) = (0, 0),
+    },
+    Switch {
+        name: "no-growth",
+        help: "measure whole rounds from the second on",
+        set: |felix| felix.grows = false,
+    },
+    Switch {
+        name: "early-descent",
+        help: "descend in every round but the opening",
+        set: |felix| felix.descends_from = 0,
     },
     Switch {
         name: "no-descent",

@@ -1,28 +1,25 @@
 //! The loop over tasks and batches.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use talweg_db::{Database, NewBest, NewRecord, Replace, Run, RunId, RunInfo, RunTask, TargetKey};
-use talweg_features::Machine;
-use talweg_ir::Nest;
+use talweg_db::{Database, Failure, NewBest, NewRecord, Replace, Run, RunId, RunInfo, RunTask, TargetKey};
 use talweg_schedule::Trace;
 use talweg_search::Sample;
 use talweg_search::forecast::Forecast;
 use talweg_search::objective::{Network, Objective};
 use talweg_search::scheduler::{Next, Reason, Scheduler, TaskState};
-use talweg_space::Space;
 
 use crate::error::TuneError;
 use crate::event::Event;
 use crate::finals::{CLOSED_FIELD, Finalist, OPEN_ROUNDS, Verdict, compare};
 use crate::options::{TaskSpec, TuneOptions};
+use crate::prepare::Preparation;
 use crate::records::{DEFAULT, environment, sample_of, surroundings_of, task_key};
 use crate::report::{Failures, Phases, StopReason, TaskReport, TuneReport};
-use crate::runner::{Effort, Runner, Workers};
+use crate::runner::{Attempt, Effort, Runner, Workers};
 use crate::seed::seeds;
-use crate::strategy::{Ingredients, Learner, StrategyKind, global_model};
+use crate::strategy::Learner;
 use crate::task::{Contender, DefaultSchedule, TaskRun, default_program, lower};
 
 /// Seconds after which the peak is measured: the first results need not wait for it.
@@ -266,39 +263,24 @@ impl<R: Runner> Tuner<R> {
     ) -> Result<TaskRun<R>, TuneError> {
         let spec = self.specs[at].clone();
         let target = self.options.target.clone();
-        let threads = self.options.threads as u32;
         let key = task_key(&spec.dag);
-        let extension = self.options.extension.clone().map(|extended| extended.0);
-        let own = extension.as_ref().and_then(|e| e.space(&spec.dag, &target));
-        let whole = own.unwrap_or_else(|| Space::of(&spec.dag, &target));
-        let space = Arc::new(if self.options.perfect_tiles { whole.perfect() } else { whole });
-        let reference = |source| TuneError::Reference { task: spec.name.clone(), source };
         let (trace, nest) = default_program(&spec, &target)?;
-        let data = self.runner.data_by(&spec.dag, &nest).map_err(reference)?;
-        let default = self.measure_default(&spec, &data, (&trace, &nest), run)?;
+        // The default schedule is built, and workers start, while the search is put together; it is timed when both are done.
+        let Tuner { runner, options, specs, db, target: machine, .. } = self;
+        let preparation = Preparation { options, specs, db, target: machine, shared };
+        let (search, built) = std::thread::scope(|scope| {
+            let building = scope.spawn(|| {
+                let data = runner.data_by(&spec.dag, &nest);
+                data.map(|data| (data, runner.build(std::slice::from_ref(&nest)).pop()))
+            });
+            let search = preparation.search(at, &key);
+            (search, building.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        let (space, search) = search?;
+        let reference = |source| TuneError::Reference { task: spec.name.clone(), source };
+        let (data, built) = built.map_err(reference)?;
+        let default = self.measure_default(&spec, &data, (&trace, built), run)?;
         let known_at = self.options.elapsed();
-
-        let transfers = self.options.strategy == StrategyKind::AutoTvm && self.options.resume;
-        let seed = self.options.seed.wrapping_add(at as u64);
-        let global = match transfers {
-            true => global_model(&self.db, &self.target, threads, &key, &target, seed)?,
-            false => None,
-        };
-        let ingredients = Ingredients {
-            kind: self.options.strategy,
-            model: self.options.model,
-            space: &space,
-            machine: Machine::new(&target, self.options.threads),
-            shared,
-            felix: &self.options.felix.among(self.specs.len()),
-            global,
-            task: at as u32,
-            seed,
-            batch: self.options.batch.max(1),
-        };
-        let features = |source| TuneError::Features { task: spec.name.clone(), source };
-        let own = extension.as_ref().and_then(|e| e.search(&ingredients));
-        let search = own.unwrap_or_else(|| ingredients.search()).map_err(features)?;
         let group = spec.name.split(':').next().unwrap_or_default();
         let group = group.bytes().fold(7u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
         let state = TaskState { flops: spec.flops, group, ..TaskState::default() };
@@ -396,21 +378,20 @@ impl<R: Runner> Tuner<R> {
         Ok(samples)
     }
 
-    /// Builds and measures the default schedule, and stores it.
+    /// Measures the default schedule, which has been built, and stores it.
     fn measure_default(
         &mut self,
         spec: &TaskSpec,
         data: &R::Data,
-        (trace, nest): (&Trace, &Nest),
+        (trace, built): (&Trace, Option<Attempt<R::Kernel>>),
         run: RunId,
     ) -> Result<DefaultSchedule<R::Kernel>, TuneError> {
-        let fails = |failure: talweg_db::Failure| TuneError::DefaultFails {
+        let fails = |failure: Failure| TuneError::DefaultFails {
             task: spec.name.clone(),
             cause: failure.cause,
             text: failure.text,
         };
-        let built = self.runner.build(std::slice::from_ref(nest)).pop();
-        let lost = || talweg_db::Failure { cause: "build".into(), text: "nothing was built".into() };
+        let lost = || Failure { cause: "build".into(), text: "nothing was built".into() };
         let (kernel, compile_seconds) = built.unwrap_or_else(|| Err(lost())).map_err(fails)?;
         // The finals measure it again, for longer.
         let effort = Effort { slower_than: None, ..self.options.effort(self.specs.len(), f64::INFINITY) };

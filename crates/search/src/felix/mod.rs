@@ -5,8 +5,8 @@
 //! the gradient of their scores at a width that narrows, rounds what they meet to legal candidates, scores these exactly,
 //! and measures the best, beside variations of the fastest measured so far.
 //!
-//! The first round is short and does not descend: the best-scored of random candidates can be measured before formulas
-//! are made, which takes longer than measuring them.
+//! The first rounds are short and do not descend: the best-scored of random candidates can be measured before formulas
+//! are made, which takes longer than measuring them, and what a few samples teach is worth more than a longer round.
 //!
 //! | module | holds |
 //! |---|---|
@@ -43,6 +43,10 @@ pub struct FelixParams {
     pub round: usize,
     /// Candidates of the first round, which does without formulas; with 0 it is a round like the others.
     pub opening: usize,
+    /// Whether rounds after the opening are as long as what has been measured of the task, until they are whole.
+    pub grows: bool,
+    /// Samples of the task from which on rounds descend.
+    pub descends_from: usize,
     /// Points that descend in each sketch; multiples of 64 use whole blocks of the tape.
     pub seeds: usize,
     /// Random candidates drawn for each seed that is not a measured one; the best scores are kept.
@@ -72,6 +76,8 @@ impl Default for FelixParams {
         FelixParams {
             round: 32,
             opening: 8,
+            grows: true,
+            descends_from: 40,
             seeds: 64,
             draws: 8,
             measured: 0.5,
@@ -217,11 +223,26 @@ impl Felix {
         met
     }
 
-    /// Steps of each descent of the coming round.
-    fn steps(&self, is_opening: bool) -> usize {
+    /// Candidates of the coming round, when so many samples of the task are known.
+    fn size(&self, told: usize) -> usize {
+        let FelixParams { round, opening, grows, .. } = self.params;
+        let wanted = match (told, opening) {
+            (0, 0) => round,
+            (0, opening) => opening,
+            (told, opening) if grows => told.max(opening),
+            _ => round,
+        };
+        // Before a model knows anything, a round is what it learns from.
+        let wanted = if self.scorer.is_trained() { wanted } else { round };
+        wanted.clamp(1, round.max(1))
+    }
+
+    /// Steps of each descent of the coming round, when so many samples of the task are known.
+    fn steps(&self, told: usize) -> usize {
         let points = self.params.seeds.max(1) * self.space.sketches.len().max(1);
+        let is_early = (self.params.opening > 0 && told == 0) || told < self.params.descends_from;
         match self.params.gradients {
-            gradients if is_opening || gradients == 0 => 0,
+            gradients if is_early || gradients == 0 => 0,
             gradients => (gradients / points).clamp(MIN_STEPS, self.params.steps.max(MIN_STEPS)),
         }
     }
@@ -317,13 +338,12 @@ impl Planner for Felix {
 
     /// Variations of the fastest, the best of a descent, then random candidates.
     fn plan(&mut self) {
-        let is_opening = self.params.opening > 0 && self.rounds.history.samples().is_empty();
-        let most = if is_opening && self.scorer.is_trained() { self.params.opening } else { usize::MAX };
-        let size = self.params.round.min(most).max(1);
+        let told = self.rounds.history.samples().len();
+        let size = self.size(told);
         if self.scorer.is_trained() {
             let random = (size as f64 * self.params.epsilon).round() as usize;
             self.plan_variations((size as f64 * self.params.local).round() as usize);
-            let met = self.descend(self.steps(is_opening));
+            let met = self.descend(self.steps(told));
             let mut pool = Pool::new(size * 4);
             self.offer(&met, &mut pool);
             for _ in 0..self.params.polish {

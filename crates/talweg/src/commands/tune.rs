@@ -56,7 +56,8 @@ pub struct Arguments {
     /// random. Felix takes the networks only.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Switch parts of felix: fixed-width, rewrites, no-repair, no-neat, no-polish, no-descent; several with commas.
+    /// Switch parts of felix: fixed-width, rewrites, no-repair, no-neat, no-polish, no-local,
+    /// no-opening, no-growth, early-descent, no-descent; several with commas.
     #[arg(long, value_name = "NAMES")]
     felix: Option<String>,
     /// Where a search starts: at the default schedule, or at nothing, which compares searches themselves.

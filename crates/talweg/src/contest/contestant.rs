@@ -25,7 +25,7 @@ impl Contestant {
 
     /// Felix as it is, and with one part switched at a time.
     pub fn ablation() -> Vec<Contestant> {
-        let variants: [(&str, &[&str]); 8] = [
+        let variants: [(&str, &[&str]); 10] = [
             ("felix", &[]),
             ("fixed-width", &["--felix", "fixed-width"]),
             ("rewrites", &["--felix", "rewrites"]),
@@ -33,7 +33,9 @@ impl Contestant {
             ("network-alone", &["--model", "mlp"]),
             ("no-repair", &["--felix", "no-repair"]),
             ("perfect-tiles", &["--tiles", "perfect"]),
+            ("early-descent", &["--felix", "early-descent"]),
             ("no-descent", &["--felix", "no-descent"]),
+            ("no-growth", &["--felix", "no-growth"]),
         ];
         let contestant = |(name, more): (&str, &[&str])| {
             let mut contestant = Contestant::of(StrategyKind::Felix, None);
