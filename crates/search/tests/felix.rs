@@ -237,6 +237,8 @@ fn openings_of_many_tasks_are_short() {
         |opening: usize, tasks: usize| FelixParams { opening, ..FelixParams::default() }.among(tasks).opening;
     assert_eq!([1, 8, 16, 40].map(|tasks| opening(8, tasks)), [8, 8, 4, 3]);
     assert_eq!([opening(0, 1), opening(0, 40), opening(2, 40)], [0, 0, 2]);
+    let grows = |tasks: usize| FelixParams::default().among(tasks).grows;
+    assert_eq!([1, 2, 30].map(grows), [true, false, false]);
 }
 
 #[test]

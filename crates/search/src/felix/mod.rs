@@ -96,10 +96,11 @@ impl Default for FelixParams {
 
 impl FelixParams {
     /// The same for one of so many tasks that are tuned together: with many, their openings are shorter, so that none waits
-    /// long for its first.
+    /// long for its first, and the rounds after them do not grow: the model they share has learnt from all openings by then,
+    /// and many short rounds would be many fits of it.
     pub fn among(&self, tasks: usize) -> FelixParams {
         let opening = (OPENINGS / tasks.max(1)).clamp(SHORTEST_OPENING, self.opening.max(SHORTEST_OPENING));
-        FelixParams { opening: opening.min(self.opening), ..self.clone() }
+        FelixParams { opening: opening.min(self.opening), grows: self.grows && tasks <= 1, ..self.clone() }
     }
 }
 
