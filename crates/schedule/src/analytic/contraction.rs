@@ -41,11 +41,13 @@ pub(super) fn schedule(plan: &mut Plan, stage: &str) {
     let row = rows.pop();
     let upper = rows.pop();
     let extent_of = |a: Option<usize>| a.map_or(1, |a| others[a].1);
-    let side_by_side = row.map_or(i64::MAX, |at| rows_side_by_side(plan, &local, at));
+    let strides = broadcast_strides(plan, &local, &[upper, row]);
+    let side_by_side =
+        |u: i64, r: i64| strides.iter().all(|of| plan.machine.tile_side_by_side((u, r), (of[0], of[1])));
     let columns = vec_extent * extent_of(streamed.panel);
     let shape = (extent_of(upper), extent_of(row), columns);
     let block = streamed.panel.map(|_| *vec_extent);
-    let tile = best_tile_in_blocks(plan, shape, block, lanes, depth, side_by_side);
+    let tile = best_tile_in_blocks(plan, shape, block, lanes, depth, &side_by_side);
     let width = tile.vectors * lanes;
 
     // Panels of the streamed operand are outermost and pass over all rows, so that each is fetched into the second
@@ -249,22 +251,30 @@ fn stage_bytes(plan: &Plan, stage: &str) -> i64 {
 
 /// How many rows along an axis may be broadcast side by side, by the distance between them in memory.
 pub(super) fn rows_side_by_side(plan: &Plan, stage: &str, axis: usize) -> i64 {
+    let strides = broadcast_strides(plan, stage, &[Some(axis)]).into_iter().map(|of| of[0]);
+    strides.filter(|s| *s > 0).map(|s| plan.machine.rows_side_by_side(s)).min().unwrap_or(i64::MAX)
+}
+
+/// For every operand that is broadcast, the bytes between neighbours along these axes of a stage; zero where there is no
+/// such axis. Operands whose places are not affine are left out.
+fn broadcast_strides(plan: &Plan, stage: &str, axes: &[Option<usize>]) -> Vec<Vec<i64>> {
     let compute = plan.compute(stage);
-    let (Some(last), Some(row)) = (compute.axes.last(), compute.axes.get(axis)) else { return i64::MAX };
-    let row = std::slice::from_ref(&row.symbol);
+    let Some(last) = compute.axes.last() else { return Vec::new() };
     let reads = compute.body.reads();
     let broadcast = reads.iter().filter(|(_, idx)| !idx.iter().any(|e| e.mentions(&last.symbol)));
-    let stride = |(tensor, indices): &(TensorId, Vec<Expr>)| -> Option<i64> {
+    let stride = |(tensor, indices): &(TensorId, Vec<Expr>), axis: Option<usize>| -> Option<i64> {
+        let Some(axis) = axis.and_then(|at| compute.axes.get(at)) else { return Some(0) };
         let tensor = plan.schedule.dag.tensor(*tensor);
         let mut bytes = tensor.dtype.bytes() as i64;
         let mut stride = 0;
         for (index, extent) in indices.iter().zip(&tensor.shape).rev() {
-            stride += index.affine(row)?.coefficients.first()?.as_int()? * bytes;
+            let affine = index.affine(std::slice::from_ref(&axis.symbol))?;
+            stride += affine.coefficients.first()?.as_int()? * bytes;
             bytes *= extent.as_int()?;
         }
-        Some(stride).filter(|s| *s > 0)
+        Some(stride)
     };
-    broadcast.filter_map(stride).map(|s| plan.machine.rows_side_by_side(s)).min().unwrap_or(i64::MAX)
+    broadcast.filter_map(|read| axes.iter().map(|axis| stride(read, *axis)).collect()).collect()
 }
 
 /// Loop order and annotations of the accumulating stage: reduction outside, rows unrolled, vectors inside.
@@ -342,6 +352,25 @@ mod tests {
         assert!(wide.contains("split Y fi [32]"), "{wide}");
         let changed = default_of(&format!("{conv},block=16,fblock=0"));
         assert!(changed.contains("split Y f [32]"), "{changed}");
+    }
+
+    #[test]
+    fn rows_that_share_a_set_are_few_along_both_axes() {
+        // Pixels lie 4 KiB apart, rows of pixels 56: all fall into one set of eight lines, of which six are for them.
+        let spec = "conv2d:h=14,w=14,c=1024,f=256,k=1";
+        let small = default_with(spec, 32 << 10, 1 << 20);
+        assert!(small.contains("split conv oh [") && !small.contains("split conv ow [1]"), "{small}");
+        let factor = |text: &str, axis: &str| -> i64 {
+            let line =
+                text.lines().find(|l| l.starts_with(&format!("split conv {axis} ["))).unwrap_or_default();
+            let inner = line.trim_end_matches(']').rsplit([',', '[']).next().unwrap_or_default();
+            inner.trim().parse().unwrap_or(1)
+        };
+        let rows = factor(&small, "oh") * factor(&small, "ow");
+        assert!((2..=6).contains(&rows), "{rows} rows: {small}");
+        // Pixels of 1000 channels are spread over the sets.
+        let spread = default_with("conv2d:h=14,w=14,c=1000,f=256,k=1", 32 << 10, 1 << 20);
+        assert_ne!(spread, small);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The schedule under construction, and the questions the planners ask about its stages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use talweg_expr::{Expr, Symbol};
 use talweg_ir::{ArithOp, Compute, Dag, MathOp, Scalar, TensorId};
@@ -40,6 +40,9 @@ pub(super) struct Machine {
 /// finds its set while the page is still being looked up.
 const WAY: i64 = 4096;
 
+/// Bytes of a line of a cache.
+const LINE: i64 = 64;
+
 impl Machine {
     /// How many rows that lie `stride` bytes apart may be read side by side without driving each other out of the
     /// first cache level: those that share a set must leave some of its ways to others.
@@ -49,6 +52,17 @@ impl Machine {
             (a, b) = (b, a % b);
         }
         (self.l1 / WAY * 3 / 4).max(1) * (WAY / a)
+    }
+
+    /// The same for rows along two axes, by the bytes between neighbours along each.
+    pub fn tile_side_by_side(&self, (upper, row): (i64, i64), strides: (i64, i64)) -> bool {
+        let starts = (0..upper).flat_map(|u| (0..row).map(move |r| u * strides.0 + r * strides.1));
+        let lines: BTreeSet<i64> = starts.map(|at| at.div_euclid(LINE)).collect();
+        let mut sets: BTreeMap<i64, i64> = BTreeMap::new();
+        for line in lines {
+            *sets.entry(line.rem_euclid(WAY / LINE)).or_default() += 1;
+        }
+        sets.into_values().all(|lines| lines <= (self.l1 / WAY * 3 / 4).max(1))
     }
 
     /// Bytes of rows that stay cached while panels pass over them: a share of the last level, which others use too.

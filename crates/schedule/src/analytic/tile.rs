@@ -19,17 +19,18 @@ pub(super) fn best_tile(
     depth: i64,
     side_by_side: i64,
 ) -> Tile {
-    best_tile_in_blocks(plan, shape, None, lanes, depth, side_by_side)
+    best_tile_in_blocks(plan, shape, None, lanes, depth, &|_, rows| rows <= side_by_side)
 }
 
-/// The same for columns that lie in blocks of so many, with which the tile's width goes evenly.
+/// The same for columns that lie in blocks of so many, with which the tile's width goes evenly, and rows along both axes that
+/// can be read side by side.
 pub(super) fn best_tile_in_blocks(
     plan: &Plan,
     (upper, row, columns): (i64, i64, i64),
     block: Option<i64>,
     lanes: i64,
     depth: i64,
-    side_by_side: i64,
+    side_by_side: &dyn Fn(i64, i64) -> bool,
 ) -> Tile {
     let registers = plan.machine.registers;
     let mut best = (f64::INFINITY, Tile { upper: 1, row: 1, vectors: 1 });
@@ -37,8 +38,8 @@ pub(super) fn best_tile_in_blocks(
     for vectors in (1..=4).filter(|v| *v == 1 || is_even(v * lanes)) {
         // Accumulators, one vector of each column, one broadcast value.
         let most = ((registers - 1 - vectors) / vectors).max(1);
-        for r in 1..=most.min(row).min(side_by_side) {
-            for u in 1..=(most / r).min(upper) {
+        for r in 1..=most.min(row) {
+            for u in (1..=(most / r).min(upper)).filter(|u| (*u, r) == (1, 1) || side_by_side(*u, r)) {
                 let mut time = 0.0;
                 for (du, nu) in pieces(upper, u) {
                     for (dr, nr) in pieces(row, r) {
