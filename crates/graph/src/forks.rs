@@ -156,6 +156,29 @@ impl Program {
         found.into_values().collect()
     }
 
+    /// Every step that runs a kernel, as the tasks of each way to do it: one way for most. A step that some way of a later one
+    /// does as well belongs to that one.
+    pub fn ways_of_steps(&self) -> Vec<Vec<Vec<&Task>>> {
+        let Direct { tasks, steps } = &self.direct;
+        let forks: BTreeMap<usize, &Fork> = self.forks.iter().map(|fork| (fork.step, fork)).collect();
+        let before: BTreeSet<usize> =
+            self.forks.iter().filter_map(|f| Some(f.before.as_ref()?.step)).collect();
+        let mut out = Vec::new();
+        for (at, step) in steps.iter().enumerate().filter(|(at, _)| !before.contains(at)) {
+            match (forks.get(&at), &step.work) {
+                (Some(fork), _) => {
+                    let first = fork.before.iter().map(|before| &before.task);
+                    let direct = first.chain(fork.ways.first().map(|way| &way.task)).collect();
+                    let others = fork.ways.iter().skip(1).map(|way| vec![&way.task]);
+                    out.push(std::iter::once(direct).chain(others).collect());
+                }
+                (None, Work::Kernel(task)) => out.push(vec![vec![&tasks[*task]]]),
+                (None, _) => {}
+            }
+        }
+        out
+    }
+
     /// The algorithm of a task; the direct one where there is no choice.
     pub fn algorithm(&self, task: &Task) -> Algorithm {
         let ways = self.forks.iter().flat_map(|fork| &fork.ways);

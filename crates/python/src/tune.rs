@@ -199,7 +199,7 @@ fn search(
         return Err(Failure::input("simulated is for operators; give a model without it"));
     }
     name_outputs(&mut networks, &settings.outputs)?;
-    prepare(&mut networks, &mut options)?;
+    prepare(&mut networks, &tasks, &mut options)?;
     let terminal = std::io::stderr().is_terminal();
     let mut progress = settings.progress.then(|| Progress::new(&options, tasks.len(), terminal));
     let from = Provenance {
@@ -239,10 +239,10 @@ fn classify(error: TuneError) -> Failure {
     if is_input { Failure::input(error) } else { Failure::work(error) }
 }
 
-fn task_object(task: &TaskReport) -> Value {
+fn task_object((task, count): (&TaskReport, f64)) -> Value {
     let failures = task.failures.iter().map(|(cause, group)| (cause.clone(), json!(group.count)));
     json!({
-        "name": task.name, "weight": task.weight, "best_seconds": task.best_seconds,
+        "name": task.name, "weight": count, "best_seconds": task.best_seconds,
         "default_seconds": task.default_seconds, "gflops": task.gflops, "max_rel_error": task.error,
         "schedule": task.trace, "default_won": task.default_won, "trials": task.trials,
         "resumed": task.resumed, "curve": task.curve, "curve_trials": task.curve_trials,
@@ -252,7 +252,7 @@ fn task_object(task: &TaskReport) -> Value {
 
 fn object(report: &TuneReport, tuned: &[Tuned], threads: usize, db: &Path) -> Value {
     json!({
-        "tasks": report.tasks.iter().map(task_object).collect::<Vec<_>>(),
+        "tasks": report.tasks.iter().zip(report.counts()).map(task_object).collect::<Vec<_>>(),
         "networks": tuned.iter().map(Tuned::object).collect::<Vec<_>>(),
         "trials": report.trials, "seconds": report.seconds, "stopped_by": report.reason.name(),
         "strategy": report.strategy, "threads": threads, "db": db,

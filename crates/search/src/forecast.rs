@@ -38,9 +38,10 @@ impl Forecast {
         if seconds.iter().any(|s| !s.is_finite()) {
             return None;
         }
-        let weight = |task: usize| -> f64 {
-            let uses = networks.iter().flat_map(|n| &n.uses).filter(|(at, _)| *at == task);
-            uses.map(|(_, weight)| weight).sum()
+        // What all networks gain when a task takes so many seconds.
+        let worth = |task: usize, to: f64| -> f64 {
+            let to = to.max(f64::MIN_POSITIVE);
+            networks.iter().map(|n| -n.change(&seconds, task, to)).sum::<f64>().max(0.0)
         };
         // The gain of one round of a task, and for how many it holds.
         let mut expected: Vec<(f64, f64)> = Vec::new();
@@ -52,7 +53,7 @@ impl Forecast {
                 }
                 _ => (task.best() / rounds.max(1) as f64, 1.0),
             };
-            expected.push((weight(at) * gain, lasts));
+            expected.push((worth(at, task.best() - gain * lasts) / lasts, lasts));
         }
         expected.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (mut gain, mut left) = (0.0, rounds_left.max(0.0));
@@ -61,7 +62,7 @@ impl Forecast {
             gain += each * rounds;
             left -= rounds;
         }
-        let latency = (0..tasks.len()).map(|at| weight(at) * seconds[at]).sum();
+        let latency = networks.iter().map(|n| n.latency(&seconds)).sum();
         Some(Forecast { gain, latency })
     }
 

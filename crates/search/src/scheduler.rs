@@ -143,7 +143,9 @@ impl Scheduler {
     ///           + (1 - alpha) * (min(g_i - g_i / t_i, beta * C_i / max V_k) - g_i) )
     /// ```
     ///
-    /// with `C_i` its operations and `V_k` the operations per second of the tasks of its group, its own included.
+    /// with `C_i` its operations and `V_k` the operations per second of the tasks of its group, its own included. Where a step
+    /// can be done in several ways, a task gains only what it is expected to be faster than all other ways: one that is
+    /// behind by more than its optimistic guess gets no more rounds.
     pub fn gradient(&self, networks: &[Network], tasks: &[TaskState], task: TaskIndex) -> f64 {
         let state = &tasks[task];
         let (now, rounds) = (state.best(), state.bests.len());
@@ -163,13 +165,14 @@ impl Scheduler {
         let predicted =
             if fastest > 0.0 { optimistic.min(self.beta * state.flops / fastest) } else { optimistic };
         let change = self.alpha * past + (1.0 - self.alpha) * (predicted - now);
-        self.objective.derivative(networks, &seconds, &state.bests, task) * change
+        self.objective.change(networks, &seconds, &state.bests, (task, now + change))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objective::Fork;
 
     fn task(flops: f64, group: u64, bests: &[f64]) -> TaskState {
         TaskState { flops, group, bests: bests.to_vec(), is_exhausted: false }
@@ -239,13 +242,24 @@ mod tests {
     fn requirements_end_the_search() {
         let tasks = [task(1.0, 0, &[1.0]), task(1.0, 1, &[2.0])];
         let scheduler = Scheduler { objective: Objective::Requirement, ..greedy() };
-        let network = |reference| Network { uses: vec![(0, 1.0), (1, 1.0)], reference };
+        let network = |reference| Network { reference, ..Network::new(vec![(0, 1.0), (1, 1.0)]) };
         assert_eq!(scheduler.next(&[network(3.0)], &tasks), Next::Done(Reason::RequirementsMet));
         assert_eq!(scheduler.next(&[network(2.9)], &tasks), Next::Task(1));
         // A network that is fast enough attracts no rounds.
-        let fast = Network { uses: vec![(1, 9.0)], reference: 100.0 };
-        let slow = Network { uses: vec![(0, 1.0)], reference: 0.5 };
+        let fast = Network { reference: 100.0, ..Network::new(vec![(1, 9.0)]) };
+        let slow = Network { reference: 0.5, ..Network::new(vec![(0, 1.0)]) };
         assert_eq!(scheduler.next(&[fast, slow], &tasks), Next::Task(0));
+    }
+
+    #[test]
+    fn a_way_that_is_far_behind_gets_no_more_rounds() {
+        let fork = Fork { ways: vec![vec![0], vec![1]], count: 1.0 };
+        let networks = [Network { forks: vec![fork], ..Network::default() }];
+        let behind = |rounds: usize| [task(1.0, 0, &[3.0; 9]), task(1.0, 1, &vec![4.0; rounds])];
+        // After two rounds it might gain two fifths, after four a fifth, which is not enough.
+        assert_eq!(greedy().next(&networks, &behind(2)), Next::Task(1));
+        assert!(greedy().gradient(&networks, &behind(4), 1) == 0.0);
+        assert_eq!(greedy().next(&networks, &behind(4)), Next::Task(0));
     }
 
     #[test]

@@ -51,6 +51,6 @@ pub use options::{Surroundings, TaskSpec, TuneOptions};
 pub use report::{FailureGroup, Phases, StopReason, TaskReport, TuneReport};
 pub use runner::{Runner, Simulated, Workers};
 pub use strategy::{ModelKind, StrategyKind};
-pub use talweg_search::objective::Objective;
+pub use talweg_search::objective::{Fork, Network, Objective};
 pub use talweg_search::{FelixParams, SimulatedDevice};
 pub use tuner::Tuner;

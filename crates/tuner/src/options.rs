@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use talweg_ir::Dag;
 use talweg_search::FelixParams;
-use talweg_search::objective::Objective;
+use talweg_search::objective::{Fork, Network, Objective};
 use talweg_target::Target;
 
 use crate::extension::Extended;
@@ -71,6 +71,9 @@ pub struct TuneOptions {
     pub batch: usize,
     /// What several tasks are tuned for.
     pub objective: Objective,
+    /// The steps of what is tuned, with the tasks that can do each; without any, every task is a step of its own, as often as
+    /// its weight says.
+    pub steps: Vec<Fork>,
     /// Seconds of all tasks together that are good enough, for [`Objective::Requirement`].
     pub good_enough: Option<f64>,
     /// Time for the samples of one candidate.
@@ -93,6 +96,8 @@ pub struct TuneOptions {
     /// The run ends when all tasks together are expected to gain less than this share of their time: see
     /// [`Forecast`](talweg_search::forecast::Forecast). Zero: it never ends for that.
     pub least_gain: f64,
+    /// Whether a run may end before its budget: at the roofline, or when nothing more is predicted, gained or expected.
+    pub ends_early: bool,
     /// Time to leave of the budget for what the caller does afterwards.
     pub reserve: Duration,
     /// What candidates find in the caches when they are timed.
@@ -123,6 +128,7 @@ impl TuneOptions {
             resume: true,
             batch: 32,
             objective: Objective::Sum,
+            steps: Vec::new(),
             good_enough: None,
             sampling_budget: Duration::from_millis(30),
             slow_factor: 1.3,
@@ -133,6 +139,7 @@ impl TuneOptions {
             seeds: 3,
             from_nothing: false,
             least_gain: 0.0,
+            ends_early: true,
             reserve: Duration::ZERO,
             surroundings: Surroundings::default(),
             started: Instant::now(),
@@ -168,6 +175,17 @@ impl TuneOptions {
         // Times on disturbed cores are corrected; waiting is for those that come and go within a sample.
         let patience = longest / 16;
         Effort { budget, patience, slower_than: Some(best * self.slow_factor), rival: Some(best) }
+    }
+
+    /// All tasks together, of these weights.
+    pub(crate) fn network(&self, weights: &[f64]) -> Network {
+        if self.steps.is_empty() {
+            return Network::new(weights.iter().copied().enumerate().collect());
+        }
+        // A run that was interrupted has not begun all tasks.
+        let begun = |way: &&Vec<usize>| way.iter().all(|task| *task < weights.len());
+        let step = |step: &Fork| Fork { ways: step.ways.iter().filter(begun).cloned().collect(), ..*step };
+        Network::of_steps(self.steps.iter().map(step).filter(|step| !step.ways.is_empty()))
     }
 
     /// Seconds since the start.

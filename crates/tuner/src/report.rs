@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use talweg_search::objective::Network;
+
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
@@ -119,6 +121,8 @@ pub struct Phases {
 pub struct TuneReport {
     /// One entry a task, in their order; an interrupt while tasks are prepared leaves the last ones out.
     pub tasks: Vec<TaskReport>,
+    /// All tasks together.
+    pub network: Network,
     /// Candidates measured in this run.
     pub trials: usize,
     /// Seconds since the start of the process.
@@ -129,4 +133,25 @@ pub struct TuneReport {
     pub strategy: String,
     /// Where the time went.
     pub phases: Phases,
+}
+
+impl TuneReport {
+    /// How often each task runs when every step is done in the way that is fastest.
+    pub fn counts(&self) -> Vec<f64> {
+        self.network.counts(&self.times(|task| task.best_seconds))
+    }
+
+    /// Seconds of all tasks together, every step in the way that is fastest.
+    pub fn best_seconds(&self) -> f64 {
+        self.network.latency(&self.times(|task| task.best_seconds))
+    }
+
+    /// Seconds by the default schedules, every step in the way that is fastest by them.
+    pub fn default_seconds(&self) -> f64 {
+        self.network.latency(&self.times(|task| task.default_seconds))
+    }
+
+    fn times(&self, of: fn(&TaskReport) -> f64) -> Vec<f64> {
+        self.tasks.iter().map(of).collect()
+    }
 }

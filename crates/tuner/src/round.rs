@@ -78,13 +78,16 @@ impl<R: Runner> Tuner<R> {
         let begin = Instant::now();
         task.search.strategy.tell(&measured.into_iter().map(sample).collect::<Vec<_>>());
         self.phases.search += begin.elapsed().as_secs_f64();
-        task.state.finish_round(task.contenders.first().map(|c| c.seconds));
+        task.state.finish_round(Some(task.best_seconds()));
         self.judge(task, before, predicted);
         Ok(())
     }
 
     /// Closes a task that has nothing left to gain.
     fn judge(&mut self, task: &mut TaskRun<R>, before: f64, predicted: Option<f64>) {
+        if !self.options.ends_early {
+            return;
+        }
         let now = task.best_seconds();
         // By the time as measured: a corrected one may be too short.
         let speed = task.spec.flops / task.fastest_measured;

@@ -25,6 +25,9 @@ use crate::task::{Contender, DefaultSchedule, TaskRun, default_program, lower};
 /// Seconds after which the peak is measured: the first results need not wait for it.
 const PEAK_AFTER: f64 = 4.0;
 
+/// A task has no finals when other ways to do its steps are faster by this share.
+const FAR_BEHIND: f64 = 0.1;
+
 /// Where events go.
 pub type Listener<'a> = &'a mut dyn FnMut(Event);
 
@@ -126,7 +129,7 @@ impl<R: Runner> Tuner<R> {
         self.phases.prepare = begin.elapsed().as_secs_f64();
         let scheduler = Scheduler {
             objective: self.options.objective,
-            patience: self.options.patience,
+            patience: if self.options.ends_early { self.options.patience } else { usize::MAX },
             gain: 0.005,
             seed: self.options.seed,
             ..Scheduler::default()
@@ -162,11 +165,13 @@ impl<R: Runner> Tuner<R> {
         if !is_peak_known && reason != StopReason::Interrupted {
             self.measure_peak(run)?;
         }
+        let seconds: Vec<f64> = tasks.iter().map(TaskRun::best_seconds).collect();
+        let is_beaten = |at: usize| networks.iter().all(|n| n.is_beaten(&seconds, at, FAR_BEHIND));
         let mut reports = Vec::new();
         for (at, task) in tasks.iter_mut().enumerate() {
             let is_late = self.options.stop.load(Ordering::Relaxed)
                 || self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
-            let report = match is_late {
+            let report = match is_late || is_beaten(at) {
                 true => self.finish_at_once(at, task, listener)?,
                 false => self.finish(at, task, listener)?,
             };
@@ -174,7 +179,9 @@ impl<R: Runner> Tuner<R> {
         }
         self.phases.finals = begin.elapsed().as_secs_f64();
         listener(Event::Finished { reason, trials: self.trials });
+        let weights: Vec<f64> = reports.iter().map(|report| report.weight).collect();
         Ok(TuneReport {
+            network: self.options.network(&weights),
             tasks: reports,
             trials: self.trials,
             seconds: self.options.elapsed(),
@@ -196,15 +203,13 @@ impl<R: Runner> Tuner<R> {
     /// What the objective is a function of: for speed-ups every task by itself against its default, otherwise all tasks
     /// together, against the latency that is good enough.
     fn networks(&self, tasks: &[TaskRun<R>]) -> Vec<Network> {
-        let uses = |at: usize| (at, tasks[at].spec.weight);
         if self.options.objective == Objective::Speedup {
-            let default = |at: usize| tasks[at].default.contender.seconds * tasks[at].spec.weight;
-            return (0..tasks.len())
-                .map(|at| Network { uses: vec![uses(at)], reference: default(at) })
-                .collect();
+            let default = |at: usize| tasks[at].default.contender.seconds;
+            let network = |at: usize| Network { reference: default(at), ..Network::new(vec![(at, 1.0)]) };
+            return (0..tasks.len()).map(network).collect();
         }
-        let reference = self.options.good_enough.unwrap_or(0.0);
-        vec![Network { uses: (0..tasks.len()).map(uses).collect(), reference }]
+        let all = self.options.network(&tasks.iter().map(|t| t.spec.weight).collect::<Vec<_>>());
+        vec![Network { reference: self.options.good_enough.unwrap_or(0.0), ..all }]
     }
 
     /// Whether the rest of the run is expected to gain too little, at so many seconds a round.
@@ -228,7 +233,8 @@ impl<R: Runner> Tuner<R> {
         let Some(forecast) = Forecast::of(scheduler, networks, &states, rounds) else { return false };
         // With few rounds left there is little to gain, and little to save.
         let is_early = rounds > Forecast::HORIZON as f64;
-        let ends = options.least_gain > 0.0 && is_early && forecast.share() < options.least_gain;
+        let may_end = options.ends_early && options.least_gain > 0.0 && is_early;
+        let ends = may_end && forecast.share() < options.least_gain;
         let Forecast { gain, latency } = forecast;
         listener(Event::Forecast { latency, gain, rounds, ends });
         ends

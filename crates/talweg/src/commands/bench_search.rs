@@ -66,6 +66,9 @@ pub struct Arguments {
     /// Let searches begin near the default schedule, as `talweg tune` does; otherwise they must find everything themselves.
     #[arg(long)]
     from_default: bool,
+    /// Let runs end before their budget when nothing more is expected, as `talweg tune` does.
+    #[arg(long)]
+    ends_early: bool,
     /// Rounds in which all programs on the curves of an operator are timed alternately at the end; 0 for none.
     #[arg(long, default_value_t = 5, value_name = "N")]
     playoff: usize,
@@ -153,6 +156,7 @@ impl Bench {
             threads: arguments.threads,
             simulated: arguments.simulated,
             from_default: arguments.from_default,
+            to_the_end: !arguments.ends_early,
         };
         let contestants = match arguments.ablation {
             true => Contestant::ablation(),
@@ -242,6 +246,9 @@ impl Bench {
         command.args(["tune", spec, "--json", "--seed", &seed.to_string()]);
         command.args(["--threads", &self.settings.threads.to_string()]).args(&contestant.arguments);
         command.args(["--start", if self.settings.from_default { "default" } else { "nothing" }]);
+        if self.settings.to_the_end {
+            command.arg("--to-the-end");
+        }
         if is_network(spec) {
             command.arg("--output").arg(dir.path().join("network.talweg"));
         }

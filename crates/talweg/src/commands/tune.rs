@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use talweg::lock::Provenance;
 use talweg_ops::Spec;
 use talweg_tuner::{
-    Simulated, SimulatedDevice, StrategyKind, TaskReport, TaskSpec, TuneError, TuneOptions, TuneReport,
+    Fork, Simulated, SimulatedDevice, StrategyKind, TaskReport, TaskSpec, TuneError, TuneOptions, TuneReport,
     Tuner, switches,
 };
 
@@ -46,6 +46,9 @@ pub struct Arguments {
     /// End early when a model's tasks are expected to gain less than so many percent in the rest of the budget; 0 never.
     #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
     least_gain: f64,
+    /// Use the whole budget, whatever is left to gain: do not end at the roofline or when nothing more is expected.
+    #[arg(long)]
+    to_the_end: bool,
     /// Time the tasks of a model with everything in the caches where the last run left it, not as a network finds it.
     #[arg(long)]
     alone: bool,
@@ -135,7 +138,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::input("--output is for models; give an .onnx file with it"));
     }
     tune_network::name_outputs(&mut networks, &arguments.output)?;
-    tune_network::prepare(&mut networks, &mut options)?;
+    tune_network::prepare(&mut networks, &tasks, &mut options)?;
     let mut progress = Progress::new(&options, tasks.len(), std::io::stderr().is_terminal());
     let from = Provenance {
         target: options.target.clone(),
@@ -226,6 +229,7 @@ fn options(arguments: &Arguments) -> Result<TuneOptions, Failure> {
         "nothing" => true,
         other => return Err(Failure::input(format!("--start {other}: give default or nothing"))),
     };
+    options.ends_early = !arguments.to_the_end;
     options.perfect_tiles = match arguments.tiles.as_str() {
         "any" => false,
         "perfect" => true,
@@ -270,9 +274,9 @@ fn task_object(task: &TaskReport) -> Value {
     })
 }
 
-fn weighted_object(task: &TaskReport) -> Value {
+fn weighted_object((task, count): (&TaskReport, &f64)) -> Value {
     let mut object = task_object(task);
-    object["weight"] = json!(task.weight);
+    object["weight"] = json!(count);
     object
 }
 
@@ -280,12 +284,15 @@ fn object(report: &TuneReport, arguments: &Arguments, threads: usize) -> Value {
     let mut object = match report.tasks.as_slice() {
         [task] => task_object(task),
         tasks => {
-            let total = |of: fn(&TaskReport) -> f64| tasks.iter().map(|t| t.weight * of(t)).sum::<f64>();
+            let (counts, best) = (report.counts(), report.best_seconds());
+            let work = tasks.iter().zip(&counts).map(|(t, count)| count * t.gflops * t.best_seconds);
+            let step = |step: Fork| json!({ "count": step.count, "ways": step.ways });
             json!({
-                "tasks": tasks.iter().map(weighted_object).collect::<Vec<_>>(),
-                "best_us": total(|t| t.best_seconds) * 1e6,
-                "default_us": total(|t| t.default_seconds) * 1e6,
-                "gflops": total(|t| t.gflops * t.best_seconds) / total(|t| t.best_seconds),
+                "tasks": tasks.iter().zip(&counts).map(weighted_object).collect::<Vec<_>>(),
+                "steps": report.network.steps().into_iter().map(step).collect::<Vec<_>>(),
+                "best_us": best * 1e6,
+                "default_us": report.default_seconds() * 1e6,
+                "gflops": work.sum::<f64>() / best,
             })
         }
     };
@@ -306,22 +313,21 @@ fn object(report: &TuneReport, arguments: &Arguments, threads: usize) -> Value {
 /// More tasks than this are shown as a table, without their details.
 const MANY: usize = 4;
 
-/// One line a task, those that take the longest first.
-fn table(tasks: &[TaskReport]) -> String {
-    let total = |of: fn(&TaskReport) -> f64| tasks.iter().map(|t| t.weight * of(t)).sum::<f64>();
-    let (best, default) = (total(|t| t.best_seconds), total(|t| t.default_seconds));
-    let mut rows: Vec<&TaskReport> = tasks.iter().collect();
-    rows.sort_by(|a, b| (b.weight * b.best_seconds).total_cmp(&(a.weight * a.best_seconds)));
+/// One line a task, those that take the longest first. Tasks of algorithms that lost to others have no uses.
+fn table(report: &TuneReport) -> String {
+    let (counts, best, default) = (report.counts(), report.best_seconds(), report.default_seconds());
+    let mut rows: Vec<(&TaskReport, f64)> = report.tasks.iter().zip(counts).collect();
+    rows.sort_by(|a, b| (b.1 * b.0.best_seconds).total_cmp(&(a.1 * a.0.best_seconds)));
     let heads = ["best us", "gain", "GFLOP/s", "uses", "share", "trials", "failed"];
     let mut out = heads.iter().map(|head| format!("{head:>10}")).collect::<String>() + "  task\n";
-    for task in rows {
+    for (task, count) in rows {
         out += &format!(
             "{:>10.2}{:>9.2}x{:>10.1}{:>10}{:>9.1}%{:>10}{:>10}  {}\n",
             task.best_seconds * 1e6,
             task.default_seconds / task.best_seconds,
             task.gflops,
-            task.weight,
-            100.0 * task.weight * task.best_seconds / best,
+            count,
+            100.0 * count * task.best_seconds / best,
             task.trials,
             task.failures.values().map(|group| group.count).sum::<usize>(),
             task.name,
@@ -338,7 +344,7 @@ fn table(tasks: &[TaskReport]) -> String {
 fn readable(report: &TuneReport, arguments: &Arguments) -> String {
     let mut out = String::new();
     if report.tasks.len() > MANY {
-        out += &table(&report.tasks);
+        out += &table(report);
     }
     for task in report.tasks.iter().filter(|_| report.tasks.len() <= MANY) {
         out += &format!("{}\n", task.name);

@@ -10,7 +10,7 @@ use talweg::network::Network;
 use talweg::network_tuning::{Baseline, Settled, Settling, settle};
 use talweg_graph::Task;
 use talweg_target::Target;
-use talweg_tuner::{StopReason, TaskSpec, TuneOptions, TuneReport};
+use talweg_tuner::{Fork, StopReason, TaskSpec, TuneOptions, TuneReport};
 
 use super::model::{jobs, winners};
 use super::{Failure, check_memory};
@@ -21,14 +21,14 @@ const COMPARING_LEAST: Duration = Duration::from_secs(1);
 const COMPARING_MOST: Duration = Duration::from_secs(12);
 /// Artefacts that are compiled after the search, at most, in units of the first compilation, with some reserve.
 const COMPILATIONS: f64 = 3.5;
-/// How much a task counts that another algorithm is expected to beat.
-const CONTENDER: f64 = 0.3;
 
 /// A network on its way through tuning.
 pub struct Tuning {
     network: Network,
     /// The positions, among all tasks, of the network's own and of those of other algorithms, by their texts.
     positions: BTreeMap<String, usize>,
+    /// Its steps, with the tasks that can do each.
+    steps: Vec<Fork>,
     /// Where the artefact goes.
     output: PathBuf,
     baseline: Option<Baseline>,
@@ -43,15 +43,14 @@ pub struct Tuned {
 }
 
 impl Tuning {
-    /// Adds a network's tasks, and those of other algorithms that may be faster; those that several networks share count
-    /// for all of them.
+    /// Adds a network's tasks, and those of other algorithms that may be faster, whose weight is zero because no step uses
+    /// them yet; those that several networks share count for all of them.
     pub fn add(network: Network, tasks: &mut Vec<TaskSpec>, target: &Target) -> Result<Tuning, Failure> {
         let mut positions = BTreeMap::new();
         let own = network.program.tasks.iter().enumerate();
-        let own = own.map(|(at, task)| (task.clone(), network.nodes_of(at), 1.0));
-        let others = network.contenders(target).into_iter().map(|(task, nodes)| (task, nodes, CONTENDER));
-        for (task, nodes, share) in own.chain(others) {
-            let weight = task.uses as f64 * share;
+        let own = own.map(|(at, task)| (task.clone(), network.nodes_of(at), task.uses as f64));
+        let others = network.contenders(target).into_iter().map(|(task, nodes)| (task, nodes, 0.0));
+        for (task, nodes, weight) in own.chain(others) {
             let known = tasks.iter().position(|known| known.dag == task.dag);
             positions.insert(task.text.clone(), known.unwrap_or(tasks.len()));
             if let Some(known) = known {
@@ -63,8 +62,9 @@ impl Tuning {
             let flops = task.dag.arithmetic();
             tasks.push(TaskSpec { name, dag: task.dag, weight, flops });
         }
+        let steps = steps(&network, &positions);
         let output = PathBuf::from(format!("{}.talweg", network.program.graph.name));
-        Ok(Tuning { network, positions, output, baseline: None })
+        Ok(Tuning { network, positions, steps, output, baseline: None })
     }
 
     /// Chooses the algorithms by what was measured. Where that changes them, the default to compare with changes too.
@@ -80,6 +80,18 @@ impl Tuning {
         }
         Ok(())
     }
+}
+
+/// The steps of a network by the positions of the tasks that can do them, each as often as it appears. Ways whose tasks are not
+/// tuned are left out.
+fn steps(network: &Network, positions: &BTreeMap<String, usize>) -> Vec<Fork> {
+    let mut counts: BTreeMap<Vec<Vec<usize>>, f64> = BTreeMap::new();
+    for ways in network.program.ways_of_steps() {
+        let place = |way: Vec<&Task>| way.iter().map(|task| positions.get(&task.text).copied()).collect();
+        let known: Vec<Vec<usize>> = ways.into_iter().filter_map(place).collect();
+        *counts.entry(known).or_default() += 1.0;
+    }
+    counts.into_iter().map(|(ways, count)| Fork { ways, count }).collect()
 }
 
 /// Names the artefacts: one file a network, or a folder for all of them; without either, files in the current folder.
@@ -124,8 +136,17 @@ fn comparing(budget: Option<Duration>) -> Duration {
 
 /// Compiles the networks by the default schedules, which shows how long compiling takes, and keeps time for the rest. Unless
 /// tasks are to be timed alone, they find their weights where the network would: in memory if they do not fit the caches.
-pub fn prepare(networks: &mut [Tuning], options: &mut TuneOptions) -> Result<(), Failure> {
+pub fn prepare(
+    networks: &mut [Tuning],
+    tasks: &[TaskSpec],
+    options: &mut TuneOptions,
+) -> Result<(), Failure> {
     let mut reserve = 0.0;
+    options.steps = networks.iter().flat_map(|tuning| tuning.steps.clone()).collect();
+    // Operators that are tuned beside networks.
+    let is_alone = |at: &usize| !options.steps.iter().any(|step| step.ways.iter().flatten().any(|t| t == at));
+    let alone: Vec<usize> = (0..tasks.len()).filter(is_alone).collect();
+    options.steps.extend(alone.into_iter().map(|at| Fork { ways: vec![vec![at]], count: tasks[at].weight }));
     for tuning in networks.iter_mut() {
         let baseline = Baseline::build(&tuning.network, &options.target, jobs()).map_err(Failure::work)?;
         reserve += baseline.seconds * COMPILATIONS + comparing(options.budget).as_secs_f64();
@@ -152,7 +173,7 @@ pub fn finish(
     let mut out = Vec::new();
     for mut tuning in networks {
         tuning.choose(from, db)?;
-        let Tuning { network, positions, output, baseline } = tuning;
+        let Tuning { network, positions, output, baseline, .. } = tuning;
         let Some(baseline) = baseline else { continue };
         let place = |task: &Task| positions.get(&task.text).and_then(|at| report.tasks.get(*at));
         let reports: Vec<_> = network.program.tasks.iter().map(place).collect();

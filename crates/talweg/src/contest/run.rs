@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use talweg_artifact::write_whole;
+use talweg_search::objective::{Fork, Network};
 
 use super::playoff::Playoff;
 
@@ -23,6 +24,9 @@ pub struct Settings {
     /// Whether searches begin near the default schedule, as they do for users, or must find everything by themselves.
     #[serde(default)]
     pub from_default: bool,
+    /// Whether runs use their whole budget, whatever is left to gain.
+    #[serde(default)]
+    pub to_the_end: bool,
 }
 
 impl Settings {
@@ -123,29 +127,29 @@ fn curve_of(report: &Value, settings: &Settings) -> Option<Vec<(f64, f64)>> {
     best.zip(trials).map(point).collect()
 }
 
-/// A task of a network: how often it runs, and its best over time.
-struct Part {
-    weight: f64,
-    curve: Vec<(f64, f64)>,
+/// The steps of a report of several tasks.
+fn steps_of(report: &Value) -> Option<Network> {
+    let step = |step: &Value| {
+        let way = |way: &Value| way.as_array()?.iter().map(|t| Some(t.as_u64()? as usize)).collect();
+        let ways: Option<Vec<Vec<usize>>> = step["ways"].as_array()?.iter().map(way).collect();
+        Some(Fork { ways: ways?, count: step["count"].as_f64()? })
+    };
+    let steps: Option<Vec<Fork>> = report["steps"].as_array()?.iter().map(step).collect();
+    steps.map(Network::of_steps)
 }
 
-impl Part {
-    fn of(task: &Value, settings: &Settings) -> Option<Part> {
-        Some(Part { weight: task["weight"].as_f64()?, curve: curve_of(task, settings)? })
-    }
-}
-
-/// The time of all tasks together by the best known of each, from the moment when all have one.
-fn sum(parts: &[Part]) -> Vec<(f64, f64)> {
-    let mut moments: Vec<f64> = parts.iter().flat_map(|p| &p.curve).map(|point| point.0).collect();
+/// The time of all tasks together by the best known of each, every step in the fastest way that is known, from the moment when
+/// each has one.
+fn together(network: &Network, curves: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
+    let mut moments: Vec<f64> = curves.iter().flatten().map(|point| point.0).collect();
     moments.sort_by(f64::total_cmp);
     moments.dedup();
-    let known = |part: &Part, moment: f64| {
-        let at = part.curve.iter().take_while(|point| point.0 <= moment).last()?;
-        Some(part.weight * at.1)
+    let known = |curve: &Vec<(f64, f64)>, moment: f64| {
+        curve.iter().take_while(|point| point.0 <= moment).last().map_or(f64::INFINITY, |point| point.1)
     };
-    let all = |moment: f64| parts.iter().map(|part| known(part, moment)).sum::<Option<f64>>();
-    moments.into_iter().filter_map(|moment| Some((moment, all(moment)?))).collect()
+    let all = |moment: f64| network.latency(&curves.iter().map(|c| known(c, moment)).collect::<Vec<_>>());
+    let points = moments.into_iter().map(|moment| (moment, all(moment)));
+    points.filter(|(_, us)| us.is_finite()).collect()
 }
 
 /// The contestants and the operators of some runs, each once, in the order in which they appear.
@@ -181,8 +185,9 @@ impl Run {
         let tasks = report["tasks"].as_array();
         let curve = match tasks {
             Some(tasks) => {
-                let parts: Option<Vec<Part>> = tasks.iter().map(|task| Part::of(task, settings)).collect();
-                sum(&parts.ok_or_else(|| missing("curve"))?)
+                let network = steps_of(&report).ok_or_else(|| missing("steps"))?;
+                let curves: Option<Vec<_>> = tasks.iter().map(|task| curve_of(task, settings)).collect();
+                together(&network, &curves.ok_or_else(|| missing("curve"))?)
             }
             None => curve_of(&report, settings).ok_or_else(|| missing("curve"))?,
         };
@@ -311,7 +316,8 @@ fn describe(settings: &Settings) -> String {
     };
     let device = if settings.simulated { " --simulated" } else { "" };
     let start = if settings.from_default { " --from-default" } else { "" };
-    format!("{limit} --threads {}{device}{start}", settings.threads)
+    let end = if settings.to_the_end { "" } else { " --ends-early" };
+    format!("{limit} --threads {}{device}{start}{end}", settings.threads)
 }
 
 fn json<T: Serialize>(value: &T) -> Vec<u8> {
@@ -352,6 +358,7 @@ mod tests {
             threads: 2,
             simulated,
             from_default: false,
+            to_the_end: true,
         }
     }
 
@@ -372,15 +379,16 @@ mod tests {
     #[test]
     fn the_curve_of_a_network_is_that_of_its_tasks() {
         let report = r#"{"best_us": 24.0, "default_us": 40.0, "trials": 40, "seconds": 3.5, "stopped_by": "budget",
-            "phases": {}, "tasks": [
-                {"weight": 2.0, "curve": [[0.5, 10.0], [2.0, 8.0]], "curve_trials": [0, 17]},
-                {"weight": 1.0, "curve": [[1.0, 20.0], [3.0, 8.0]], "curve_trials": [0, 9]}]}"#;
+            "phases": {}, "steps": [{"count": 2.0, "ways": [[0]]}, {"count": 1.0, "ways": [[1], [2]]}], "tasks": [
+                {"curve": [[0.5, 10.0], [2.0, 8.0]], "curve_trials": [0, 17]},
+                {"curve": [[2.5, 9.0]], "curve_trials": [4]},
+                {"curve": [[1.0, 20.0], [3.0, 8.0]], "curve_trials": [0, 9]}]}"#;
         let run = Run::from_report("a/net.onnx", "felix", 1, &settings(false), report).expect("a report");
-        assert_eq!(run.curve, [(1.0, 40.0), (2.0, 36.0), (3.0, 24.0)]);
+        assert_eq!(run.curve, [(1.0, 40.0), (2.0, 36.0), (2.5, 25.0), (3.0, 24.0)]);
         assert!(run.curve_schedules.is_empty() && run.schedule.is_empty());
-        let none = report.replace("weight", "mass");
+        let none = report.replace("ways", "means");
         let bad = Run::from_report("a/net.onnx", "felix", 1, &settings(false), &none);
-        assert!(matches!(bad, Err(ContestError::Report { field: "curve", .. })), "{bad:?}");
+        assert!(matches!(bad, Err(ContestError::Report { field: "steps", .. })), "{bad:?}");
     }
 
     #[test]

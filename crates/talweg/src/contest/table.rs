@@ -222,6 +222,7 @@ pub(super) mod tests {
                 threads: 2,
                 simulated: false,
                 from_default: false,
+                to_the_end: true,
             },
             best_us,
             default_us: curve[0].1,
