@@ -7,7 +7,8 @@
 Every search starts from an empty database and the shipped model, and its budget counts from the start of its process. Where ansor
 ends by itself before its budget, shares are of the time it took. The artefacts are then timed in short turns with ansor's. A ratio
 above 1 says that the network is faster than what ansor made of it with all its time: with a share of 3, that the search is more
-than three times as quick.
+than three times as quick. `level` is when all tasks together, by the times of the searches themselves, were as fast as ansor's at
+its end, and `speed-up` the time that ansor needed for that over this one; a search that did not get there counts with what it took.
 """
 
 import argparse
@@ -32,16 +33,41 @@ def tune(options, path, strategy, seconds, artefact):
     return json.loads(tool.output(*command))
 
 
+def curve(report):
+    """The seconds of all tasks together over time: every step in the fastest way that is known."""
+    tasks = report["tasks"] if "tasks" in report else [report]
+    steps = report.get("steps", [{"count": 1, "ways": [[0]]}])
+    known = [math.inf] * len(tasks)
+    events = sorted((at, task, us) for task, entry in enumerate(tasks) for at, us in entry["curve"])
+    points = []
+    for at, task, us in events:
+        known[task] = us
+        times = [step["count"] * min(sum(known[t] for t in way) for way in step["ways"]) for step in steps]
+        if math.isfinite(sum(times)):
+            points.append((at, sum(times)))
+    return points
+
+
+def reached(points, level):
+    """When a curve is as good as a level; None if it never is."""
+    return next((at for at, us in points if us <= level * (1 + 1e-9)), None)
+
+
 def compare(options, path, folder):
     """One network: a row for every search."""
     searches = [("ansor", 1.0)] + [(options.strategy, share) for share in options.shares]
-    rows, timers, whole = [], {}, options.budget
+    rows, timers, whole, level = [], {}, options.budget, math.inf
     with contextlib.ExitStack() as stack:
         for at, (strategy, share) in enumerate(searches):
             artefact = folder / f"{path.stem}-{at}.talweg"
             report = tune(options, path, strategy, whole / share, artefact)
             whole = min(whole, report["seconds"]) if at == 0 else whole
-            rows.append({"strategy": strategy, "share": share, "seconds": report["seconds"], "trials": report["trials"]})
+            row = {"strategy": strategy, "share": share, "seconds": report["seconds"], "trials": report["trials"]}
+            points = curve(report)
+            level = points[-1][1] if at == 0 else level
+            row |= {"level": reached(points, level), "curve": points}
+            mine, theirs = row["level"] or report["seconds"], (rows[0] if rows else row)["level"]
+            rows.append(row | {"speed_up": theirs / mine})
             command = [options.talweg, "bench", artefact, "--threads", options.threads]
             timers[at] = stack.enter_context(turns.Talweg(command, TURN_SECONDS)).turn
         taken = turns.rounds(timers, options.rounds, 0.05)
@@ -50,16 +76,21 @@ def compare(options, path, folder):
     return {"network": path.stem, "searches": rows}
 
 
-def print_tables(options, results):
-    print(f"{'network':20}{'search':10}{'seconds':>9}{'trials':>9}{'median ms':>12}{'ansor / it':>12}")
-    for result in results:
-        for row in result["searches"]:
-            line = f"{result['network']:20}{row['strategy']:10}{row['seconds']:9.1f}{row['trials']:9}"
-            print(line + f"{row['median_ms']:12.3f}{row['ansor_over']:12.3f}")
+def print_result(result):
+    for row in result["searches"]:
+        line = f"{result['network']:20}{row['strategy']:10}{row['seconds']:9.1f}{row['trials']:9}"
+        level = "never" if row["level"] is None else f"{row['level']:.1f}"
+        ratios = f"{row['median_ms']:12.3f}{row['ansor_over']:12.3f}{level:>9}{row['speed_up']:10.2f}"
+        print(line + ratios, flush=True)
+
+
+def print_means(options, results):
     for at, share in enumerate(options.shares, 1):
-        ratios = [result["searches"][at]["ansor_over"] for result in results]
-        mean = math.exp(statistics.fmean(map(math.log, ratios)))
-        print(f"{options.strategy} with 1/{share:g} of the time: geometric mean {mean:.3f}, lowest {min(ratios):.3f}")
+        rows = [result["searches"][at] for result in results]
+        ratios = [row["ansor_over"] for row in rows]
+        means = [math.exp(statistics.fmean(math.log(row[key]) for row in rows)) for key in ("ansor_over", "speed_up")]
+        text = f"{options.strategy} with 1/{share:g} of the time: geometric mean {means[0]:.3f}, lowest {min(ratios):.3f}"
+        print(f"{text}; speed-up to ansor's last level {means[1]:.2f}")
 
 
 def main():
@@ -76,11 +107,16 @@ def main():
     parser.add_argument("--json", type=Path, help="also write all figures to this file")
     options = parser.parse_args()
     paths = tool.models(options.models, options.only)
+    heads = f"{'network':20}{'search':10}{'seconds':>9}{'trials':>9}{'median ms':>12}{'ansor / it':>12}"
+    print(heads + f"{'level s':>9}{'speed-up':>10}", flush=True)
+    results = []
     with tempfile.TemporaryDirectory() as folder:
-        results = [compare(options, path, Path(folder)) for path in paths]
-    print_tables(options, results)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
+        for path in paths:
+            results.append(compare(options, path, Path(folder)))
+            print_result(results[-1])
+            if options.json:
+                options.json.write_text(json.dumps(results, indent=1))
+    print_means(options, results)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ use talweg_tuner::reference::ReferenceError;
 use talweg_tuner::runner::{Effort, Timing};
 use talweg_tuner::strategy::{MODELS, global_model};
 use talweg_tuner::{
-    Event, Objective, Runner, Simulated, StopReason, StrategyKind, Surroundings, TaskSpec, TuneError,
+    Event, Fork, Objective, Runner, Simulated, StopReason, StrategyKind, Surroundings, TaskSpec, TuneError,
     TuneOptions, Tuner,
 };
 
@@ -206,6 +206,33 @@ fn exhausted_spaces_and_requirements_end_the_run() {
     let report = tuner.run(&mut |_| {}).expect("the run ends well");
     assert_eq!(report.reason, StopReason::NothingToGain);
     assert!(report.trials < 100_000);
+}
+
+#[test]
+fn a_run_to_the_end_uses_all_its_trials() {
+    let run = |ends_early: bool| {
+        let options = TuneOptions { patience: 2, ends_early, ..options(StrategyKind::Random, 320) };
+        let mut tuner = Tuner::with_runner(options, vec![task(SMALL)], simulated()).expect("a tuner");
+        let report = tuner.run(&mut |_| {}).expect("the run ends well");
+        (report.reason, report.trials)
+    };
+    let (reason, trials) = run(true);
+    assert!(reason != StopReason::Trials && trials < 320, "{reason} after {trials}");
+    assert_eq!(run(false), (StopReason::Trials, 320));
+}
+
+#[test]
+fn a_way_that_cannot_win_gets_few_rounds_and_counts_no_more() {
+    let specs = [SMALL, "matmul:m=64,n=64,k=640"].map(task).to_vec();
+    let steps = vec![Fork { ways: vec![vec![1], vec![0]], count: 3.0 }];
+    let options = TuneOptions { steps, ..options(StrategyKind::Random, 320) };
+    let mut tuner = Tuner::with_runner(options, specs, simulated()).expect("a tuner");
+    let report = tuner.run(&mut |_| {}).expect("the run ends well");
+    let [fast, slow] = report.tasks.as_slice() else { panic!("two tasks") };
+    assert_eq!((slow.trials, fast.trials), (16, 304), "ten times as slow after its first round");
+    assert_eq!(report.counts(), [3.0, 0.0]);
+    assert_eq!(report.best_seconds(), 3.0 * fast.best_seconds);
+    assert_eq!(report.default_seconds(), 3.0 * fast.default_seconds);
 }
 
 #[test]
