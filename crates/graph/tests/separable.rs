@@ -6,7 +6,7 @@ mod support;
 use support::{TOLERANCE, assert_default_schedule, program_text};
 use talweg_graph::reference::{difference, outputs, run_graph, run_program};
 use talweg_graph::testing::{Builder, random_inputs};
-use talweg_graph::{Algorithm, Graph, PartitionOptions, Program, ValueId, optimise, partition};
+use talweg_graph::{Algorithm, Graph, PartitionOptions, Program, Task, ValueId, Work, optimise, partition};
 use talweg_tensor::Op;
 use talweg_tensor::op::{Binary, Conv, Layout, Unary};
 
@@ -97,6 +97,13 @@ fn pairs_one_behind_the_other_are_chosen_apart() {
     let expected = outputs(&graph, &run_graph(&graph, &inputs).unwrap()).unwrap();
     let program = cut(&graph);
     assert_eq!(program.forks.len(), 2);
+    // Every kernel belongs to one step; both pairs are two tasks or one.
+    let ways = program.ways_of_steps();
+    let kernels = program.steps.iter().filter(|step| matches!(step.work, Work::Kernel(_))).count();
+    assert_eq!(ways.iter().map(|ways| ways[0].len()).sum::<usize>(), kernels);
+    let sizes = |ways: &Vec<Vec<&Task>>| ways.iter().map(Vec::len).collect::<Vec<_>>();
+    let forked: Vec<Vec<usize>> = ways.iter().filter(|ways| ways.len() > 1).map(sizes).collect();
+    assert_eq!(forked, [[2, 1], [2, 1]]);
     for taken in [[0, 1], [1, 0], [1, 1]] {
         let mut chosen = program.clone();
         let second = program.forks[1].step;
