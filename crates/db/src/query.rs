@@ -171,6 +171,30 @@ impl Database {
         rows::collect(&self.conn, &self.path, &sql, [target], |row| keys.best(&self.conn, row))
     }
 
+    /// The fastest checked record of a task that a run had measured so many seconds after its start: what it had in hand then.
+    pub fn fastest_until(
+        &self,
+        run: RunId,
+        task: &TaskKey,
+        target: &TargetKey,
+        threads: u32,
+        seconds: f64,
+    ) -> Result<Option<Record>, DbError> {
+        let Some((task, target)) = self.key_ids(task, target)? else { return Ok(None) };
+        let sql = format!(
+            "{SELECT_RECORD} WHERE r.task = ?1 AND r.target = ?2 AND r.threads = ?3 AND r.run = ?4
+             AND r.seconds IS NOT NULL AND r.verification IS NOT NULL AND r.elapsed <= ?5
+             ORDER BY r.seconds, r.id LIMIT 1"
+        );
+        self.conn
+            .prepare_cached(&sql)
+            .and_then(|mut query| {
+                let values = params![task, target, threads, run.0, seconds];
+                query.query_row(values, |row| Keys::new().record(&self.conn, row)).optional()
+            })
+            .at(&self.path)
+    }
+
     /// The record with an id.
     pub fn record(&self, id: RecordId) -> Result<Record, DbError> {
         self.conn

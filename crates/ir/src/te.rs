@@ -12,7 +12,7 @@
 use talweg_expr::{Expr, Symbol};
 
 use crate::dtype::DType;
-use crate::scalar::{Reducer, Scalar, TensorId};
+use crate::scalar::{ArithOp, Reducer, Scalar, TensorId};
 
 /// A DAG of tensors. Every compute reads only tensors that stand before it.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,6 +150,25 @@ impl Dag {
             total += points * operations as f64;
         }
         total
+    }
+
+    /// The multiply-adds that no schedule does without: the steps of all sums whose body multiplies. Bodies with guards are
+    /// left out, since a schedule may pass over what a guard excludes.
+    pub fn multiply_adds(&self) -> f64 {
+        let sums = self.tensors.iter().filter_map(Tensor::compute).filter(|compute| {
+            let (mut multiplies, mut is_guarded) = (false, false);
+            compute.body.visit(&mut |s| {
+                multiplies |= matches!(s, Scalar::Binary(ArithOp::Mul, ..));
+                is_guarded |= matches!(s, Scalar::Select(..));
+            });
+            let sums = compute.reduction.as_ref().is_some_and(|r| r.reducer == Reducer::Sum);
+            sums && multiplies && !is_guarded
+        });
+        let points = |compute: &Compute| -> f64 {
+            let extents = compute.axes.iter().chain(compute.reduce_axes());
+            extents.map(|axis| axis.extent.as_int().unwrap_or(1) as f64).product()
+        };
+        sums.map(points).sum()
     }
 
     /// Bytes that must move between memory and the program: every input, constant and output once.

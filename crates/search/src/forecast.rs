@@ -7,7 +7,7 @@
 //!   over some rounds is about what it still has to gain;
 //! - before that, the task may gain the share `1 / rounds` of its latency, as the scheduler's optimistic guess has it.
 //!
-//! The rounds that are left go to the tasks that gain the most.
+//! No task gains more than the distance to the peak of the machine. The rounds that are left go to the tasks that gain the most.
 
 use crate::objective::Network;
 use crate::scheduler::{Scheduler, TaskState};
@@ -41,6 +41,7 @@ impl Forecast {
         // What all networks gain when a task takes so many seconds.
         let worth = |task: usize, to: f64| -> f64 {
             let to = to.max(f64::MIN_POSITIVE);
+            let to = to.max(tasks[task].least.min(seconds[task]));
             networks.iter().map(|n| -n.change(&seconds, task, to)).sum::<f64>().max(0.0)
         };
         // The gain of one round of a task, and for how many it holds.
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     fn task(bests: &[f64]) -> TaskState {
-        TaskState { flops: 1.0, group: 0, bests: bests.to_vec(), is_exhausted: false }
+        TaskState { flops: 1.0, bests: bests.to_vec(), ..TaskState::default() }
     }
 
     fn forecast(tasks: &[TaskState], rounds_left: f64) -> Option<Forecast> {
@@ -94,6 +95,13 @@ mod tests {
         let short = forecast(&tasks, 3.0).expect("all tasks have times");
         assert!((short.gain - 2.0 / 5.0 * 3.0).abs() < 1e-12, "{short:?}");
         assert_eq!(forecast(&tasks, 0.0).map(|f| f.share()), Some(0.0));
+    }
+
+    #[test]
+    fn nothing_is_expected_beyond_the_peak() {
+        let near = TaskState { least: 3.8, ..task(&[4.0, 4.0]) };
+        let found = forecast(&[near], 100.0).expect("a time");
+        assert!((found.gain - 0.2).abs() < 1e-12, "{found:?}");
     }
 
     #[test]

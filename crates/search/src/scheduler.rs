@@ -15,6 +15,10 @@ pub struct TaskState {
     pub group: u64,
     /// The best latency in seconds after every round so far; infinite while nothing has succeeded.
     pub bests: Vec<f64>,
+    /// Seconds of what is known before the first round, such as the default schedule.
+    pub start: Option<f64>,
+    /// Seconds that no schedule can do without: its multiply-adds at the peak of the machine, as far as that is known.
+    pub least: f64,
     /// No candidates are left.
     pub is_exhausted: bool,
 }
@@ -22,7 +26,7 @@ pub struct TaskState {
 impl TaskState {
     /// The best latency so far, infinite before the first success.
     pub fn best(&self) -> f64 {
-        self.bests.last().copied().unwrap_or(f64::INFINITY)
+        self.bests.last().copied().or(self.start).unwrap_or(f64::INFINITY)
     }
 
     /// Records a finished round.
@@ -94,17 +98,28 @@ impl Default for Scheduler {
 impl Scheduler {
     /// The task for the next round.
     ///
-    /// First every task gets one round, in order; then tasks without any success, for the networks cannot run
-    /// without them; then the one with the most negative gradient.
+    /// First every task gets one round: those of which nothing is known, in order, then those that would gain the most if they
+    /// took half as long, but for those that could gain nothing at the peak of the machine, because another way to do the same
+    /// is faster than that. Then come tasks without any success, for the networks cannot run without them; then the one with
+    /// the most negative gradient.
     pub fn next(&self, networks: &[Network], tasks: &[TaskState]) -> Next {
         if tasks.is_empty() {
             return Next::Done(Reason::NoTasks);
         }
+        let seconds: Vec<f64> = tasks.iter().map(TaskState::best).collect();
         let is_new = |t: &TaskState| t.bests.is_empty() && !t.is_exhausted;
-        if let Some(task) = tasks.iter().position(is_new) {
+        if let Some(task) = tasks.iter().position(|t| is_new(t) && !t.best().is_finite()) {
             return Next::Task(task);
         }
-        let seconds: Vec<f64> = tasks.iter().map(TaskState::best).collect();
+        let gain = |task: TaskIndex, to: f64| -> f64 {
+            let state = &tasks[task];
+            -self.objective.change(networks, &seconds, &state.bests, (task, to.max(state.least)))
+        };
+        let new = (0..tasks.len()).filter(|t| is_new(&tasks[*t]) && gain(*t, f64::MIN_POSITIVE) > 0.0);
+        let halved = |task: &TaskIndex| gain(*task, seconds[*task] / 2.0);
+        if let Some(task) = new.max_by(|a, b| halved(a).total_cmp(&halved(b)).then(b.cmp(a))) {
+            return Next::Task(task);
+        }
         if self.objective == Objective::Requirement
             && networks.iter().all(|n| n.latency(&seconds) <= n.reference)
         {
@@ -143,7 +158,8 @@ impl Scheduler {
     ///           + (1 - alpha) * (min(g_i - g_i / t_i, beta * C_i / max V_k) - g_i) )
     /// ```
     ///
-    /// with `C_i` its operations and `V_k` the operations per second of the tasks of its group, its own included. Where a step
+    /// with `C_i` its operations and `V_k` the operations per second of the tasks of its group, its own included; nothing is
+    /// predicted to be faster than [`TaskState::least`]. Where a step
     /// can be done in several ways, a task gains only what it is expected to be faster than all other ways: one that is
     /// behind by more than its optimistic guess gets no more rounds.
     pub fn gradient(&self, networks: &[Network], tasks: &[TaskState], task: TaskIndex) -> f64 {
@@ -164,6 +180,7 @@ impl Scheduler {
         let optimistic = now - now / rounds as f64;
         let predicted =
             if fastest > 0.0 { optimistic.min(self.beta * state.flops / fastest) } else { optimistic };
+        let predicted = predicted.max(state.least.min(now));
         let change = self.alpha * past + (1.0 - self.alpha) * (predicted - now);
         self.objective.change(networks, &seconds, &state.bests, (task, now + change))
     }
@@ -175,7 +192,7 @@ mod tests {
     use crate::objective::Fork;
 
     fn task(flops: f64, group: u64, bests: &[f64]) -> TaskState {
-        TaskState { flops, group, bests: bests.to_vec(), is_exhausted: false }
+        TaskState { flops, group, bests: bests.to_vec(), ..TaskState::default() }
     }
 
     fn greedy() -> Scheduler {
@@ -260,6 +277,42 @@ mod tests {
         assert_eq!(greedy().next(&networks, &behind(2)), Next::Task(1));
         assert!(greedy().gradient(&networks, &behind(4), 1) == 0.0);
         assert_eq!(greedy().next(&networks, &behind(4)), Next::Task(0));
+    }
+
+    #[test]
+    fn a_way_that_cannot_win_gets_no_round() {
+        let fork = Fork { ways: vec![vec![0], vec![1]], count: 1.0 };
+        let networks = [Network { forks: vec![fork], ..Network::default() }];
+        let way = |start: f64, least: f64, bests: &[f64]| TaskState {
+            start: Some(start),
+            least,
+            ..task(1.0, 0, bests)
+        };
+        // Even at the peak the second way takes longer than the first does by its default.
+        let mut tasks = [way(3.0, 2.0, &[]), way(4.0, 3.5, &[])];
+        assert_eq!(greedy().next(&networks, &tasks), Next::Task(0));
+        tasks[0].finish_round(Some(2.9));
+        assert_eq!(greedy().next(&networks, &tasks), Next::Task(0));
+        assert!(greedy().gradient(&networks, &tasks, 0) < 0.0);
+        // Later rounds are refused for the same reason.
+        tasks[1].finish_round(Some(3.6));
+        assert!(greedy().gradient(&networks, &tasks, 1) == 0.0);
+        tasks[1].least = 0.0;
+        assert!(greedy().gradient(&networks, &tasks, 1) < 0.0);
+    }
+
+    #[test]
+    fn known_tasks_begin_with_what_counts_most() {
+        let known = |start: f64| TaskState { start: Some(start), ..task(1.0, 0, &[]) };
+        let networks = [Network::new(vec![(0, 1.0), (1, 4.0), (2, 1.0), (3, 1.0)])];
+        let mut tasks = vec![known(3.0), known(1.0), known(5.0), task(1.0, 0, &[])];
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            let Next::Task(at) = greedy().next(&networks, &tasks) else { panic!("a task is left") };
+            tasks[at].finish_round(Some(1.0));
+            order.push(at);
+        }
+        assert_eq!(order, [3, 2, 1, 0], "what is not known first");
     }
 
     #[test]

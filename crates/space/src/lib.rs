@@ -17,6 +17,7 @@
 //! | [`analysis`] | what rules ask about the stages of a DAG |
 //! | [`state`] | a sketch under construction |
 //! | [`rules`] | sketch rules, one a file, and their derivation (Ansor) |
+//! | `scheme` | Strassen's scheme with its sizes open |
 //! | [`template`] | templates written against a configuration space, one a file (AutoTVM) |
 //! | [`text`] | printing a space |
 
@@ -32,6 +33,7 @@ pub mod relax;
 pub mod rng;
 pub mod rules;
 pub mod sample;
+mod scheme;
 pub mod sketch;
 pub mod space;
 pub mod state;

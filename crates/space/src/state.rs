@@ -9,6 +9,7 @@ use talweg_target::Target;
 
 use crate::analysis::Stages;
 use crate::knob::{Constraint, Knob, KnobRole};
+use crate::scheme;
 use crate::sketch::{Budget, Sketch};
 
 /// Numbers about the machine that sketches depend on.
@@ -54,6 +55,8 @@ pub struct SketchState {
     /// Loops of other stages where undecided producers of a stage may be computed: (producer, target, loop).
     pub(crate) places: Vec<(String, String, String)>,
     choices: Vec<String>,
+    /// Bytes that a local buffer may have.
+    pub(crate) local_bytes: i64,
 }
 
 impl SketchState {
@@ -63,7 +66,8 @@ impl SketchState {
         starts.swap_remove(0)
     }
 
-    /// The states before any rule, at least one: several where the default schedule has variants without knobs.
+    /// The states before any rule, at least one: several where the default schedule has variants without knobs, and where
+    /// stages that belong together are decided with knobs from the start.
     pub fn starts(dag: &Dag, target: &Target) -> Vec<SketchState> {
         let empty = SketchState {
             schedule: Schedule::new(dag.clone()),
@@ -73,6 +77,7 @@ impl SketchState {
             decided: BTreeSet::new(),
             places: Vec::new(),
             choices: Vec::new(),
+            local_bytes: Machine::of(target).l2,
         };
         let mut out = Vec::new();
         for (at, decided) in analytic::beginnings(dag, target).into_iter().enumerate() {
@@ -85,6 +90,7 @@ impl SketchState {
                 out.push(state);
             }
         }
+        out.extend(scheme::states(dag, target, &empty));
         if out.is_empty() {
             out.push(empty);
         }
@@ -220,7 +226,7 @@ impl SketchState {
     /// The finished sketch; `None` when it cannot be lowered.
     pub fn finish(self) -> Option<Sketch> {
         let name = if self.choices.is_empty() { "plain".to_string() } else { self.choices.join(", ") };
-        let budget = Budget { local_bytes: self.machine.l2 };
+        let budget = Budget { local_bytes: self.local_bytes };
         Sketch::new(name, &self.schedule, self.knobs, self.constraints, budget)
     }
 }

@@ -69,14 +69,14 @@ pub fn is_product(fork: &Fork) -> bool {
 pub fn estimate(fork: &Fork, way: &Way, target: &Target) -> f64 {
     let dag = &way.task.dag;
     let peak = f64::from(target.vector_bits) / 32.0 * f64::from(target.fma_ports.max(1));
-    let compute = multiply_adds(dag) / peak;
+    let compute = dag.multiply_adds() / peak;
     let weights = weight_bytes(dag) / FAR_BYTES;
     let passed = |bytes: f64| 2.0 * bytes / if bytes < target.l2 as f64 { NEAR_BYTES } else { FAR_BYTES };
     match (way.algorithm, &fork.before) {
         (Algorithm::Direct, Some(before)) => {
             let first = &before.task.dag;
             let written: f64 = first.tensors.iter().filter(|t| t.output).map(bytes).sum();
-            let all = compute + multiply_adds(first) / peak;
+            let all = compute + first.multiply_adds() / peak;
             all / DIRECT_EFFICIENCY + passed(written) + weights + weight_bytes(first) / FAR_BYTES
         }
         (Algorithm::Direct, None) if is_product(fork) => (compute / STREAMED_EFFICIENCY).max(weights),
@@ -96,16 +96,6 @@ pub fn estimate(fork: &Fork, way: &Way, target: &Target) -> f64 {
 fn bytes(tensor: &Tensor) -> f64 {
     let elements: f64 = tensor.const_shape().unwrap_or_default().iter().map(|e| *e as f64).product();
     elements * tensor.dtype.bytes() as f64
-}
-
-/// Steps of all reductions.
-fn multiply_adds(dag: &Dag) -> f64 {
-    let computes = dag.tensors.iter().filter_map(Tensor::compute).filter(|c| c.reduction.is_some());
-    let points = |c: &talweg_ir::Compute| {
-        let extents = c.axes.iter().chain(c.reduce_axes());
-        extents.map(|a| a.extent.as_int().unwrap_or(1) as f64).product::<f64>()
-    };
-    computes.map(points).sum()
 }
 
 /// Bytes of the reductions and of the computed tensors they read.

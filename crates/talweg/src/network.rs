@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use talweg_artifact::{Artefact, BuildError, BuildOptions, Choice, build};
-use talweg_db::{Database, DbError, TargetKey};
+use talweg_db::{Database, DbError, Record, RunId, TargetKey};
 use talweg_graph::{
     Fork, PartitionError, PartitionOptions, Program, RewriteError, Task, Way, Work, optimise, partition,
 };
@@ -161,12 +161,35 @@ impl Winners {
         threads: usize,
     ) -> Result<Winners, DbError> {
         let key = TargetKey::new(target.fingerprint());
+        let best = |task: &Task| db.best(&task_key(&task.dag), &key, threads as u32);
+        Winners::by(program, &|task| Ok(best(task)?.map(|best| best.record)))
+    }
+
+    /// The fastest of each task that a run had measured so many seconds after its start, finals or not.
+    pub fn as_of(
+        db: &Database,
+        program: &Program,
+        target: &Target,
+        threads: usize,
+        (run, seconds): (RunId, f64),
+    ) -> Result<Winners, DbError> {
+        let key = TargetKey::new(target.fingerprint());
+        let fastest =
+            |task: &Task| db.fastest_until(run, &task_key(&task.dag), &key, threads as u32, seconds);
+        Winners::by(program, &fastest)
+    }
+
+    /// The records of a program's tasks, those of algorithms that are not chosen included.
+    fn by(
+        program: &Program,
+        record: &dyn Fn(&Task) -> Result<Option<Record>, DbError>,
+    ) -> Result<Winners, DbError> {
         let mut found = Vec::new();
         for task in program.tasks.iter().chain(&program.alternatives()) {
-            if let Some(best) = db.best(&task_key(&task.dag), &key, threads as u32)?
-                && let Ok(trace) = Trace::parse(&best.record.trace)
+            if let Some(record) = record(task)?
+                && let Ok(trace) = Trace::parse(&record.trace)
             {
-                found.push((task.text.clone(), trace, best.record.typical_seconds()));
+                found.push((task.text.clone(), trace, record.typical_seconds()));
             }
         }
         Ok(Winners { found })

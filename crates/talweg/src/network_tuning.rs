@@ -63,7 +63,7 @@ impl Baseline {
 }
 
 /// Loads an artefact that is not a file yet.
-fn load(artefact: &Artefact) -> Result<Arc<Model>, SettleError> {
+pub(crate) fn load(artefact: &Artefact) -> Result<Arc<Model>, SettleError> {
     let model = artefact.manifest.model.clone();
     let bytes = artefact.to_bytes().map_err(|source| SettleError::Memory { model, source })?;
     Ok(Arc::new(Model::from_bytes(&bytes)?))
@@ -224,7 +224,7 @@ fn count_limited(limits: &[Option<usize>], threads: usize) -> usize {
 }
 
 /// A session whose inputs hold small random numbers.
-fn session(model: &Arc<Model>, threads: usize) -> Result<Session, RunError> {
+pub(crate) fn session(model: &Arc<Model>, threads: usize) -> Result<Session, RunError> {
     let mut session = Session::new(model.clone(), &SessionOptions { threads, pin: false })?;
     for at in 0..model.manifest().inputs.len() {
         let input = random_tensor(&model.manifest().inputs[at].operand.ty(), at as u64 + 1);

@@ -25,6 +25,9 @@ use crate::task::{Contender, DefaultSchedule, TaskRun, default_program, lower};
 /// Seconds after which the peak is measured: the first results need not wait for it.
 const PEAK_AFTER: f64 = 4.0;
 
+/// The share of the peak that counts as its most: a peak that was measured may be below that of a calmer moment.
+const PEAK_AT_MOST: f64 = 1.03;
+
 /// A task has no finals when other ways to do its steps are faster by this share.
 const FAR_BEHIND: f64 = 0.1;
 
@@ -137,6 +140,11 @@ impl<R: Runner> Tuner<R> {
         self.default_seconds = tasks.iter().map(|t| t.default.contender.seconds).sum();
         let networks = self.networks(&tasks);
         let (searching, mut rounds, mut is_peak_known) = (Instant::now(), 0u32, false);
+        if self.options.steps.iter().any(|step| step.ways.len() > 1) {
+            // Which algorithms can win depends on it.
+            self.measure_peak(run, &mut tasks)?;
+            is_peak_known = true;
+        }
         let reason = loop {
             if let Some(reason) = self.is_over() {
                 break reason;
@@ -149,7 +157,7 @@ impl<R: Runner> Tuner<R> {
             };
             self.round(at, &mut tasks[at], run, listener)?;
             if !is_peak_known && self.options.elapsed() > PEAK_AFTER {
-                self.measure_peak(run)?;
+                self.measure_peak(run, &mut tasks)?;
                 is_peak_known = true;
             }
             if let Some(hopeless) = tasks[at].hopeless(self.options.failures) {
@@ -158,12 +166,19 @@ impl<R: Runner> Tuner<R> {
             rounds += 1;
             let each = searching.elapsed().as_secs_f64() / f64::from(rounds);
             if self.gains_too_little(&scheduler, &networks, &tasks, each, listener) {
-                break StopReason::Forecast;
+                // The peak of a calmer moment may be higher, and leave more to gain.
+                let before = self.peak;
+                self.measure_peak(run, &mut tasks)?;
+                is_peak_known = true;
+                let rises = before.zip(self.peak).is_some_and(|(was, is)| is > was * PEAK_AT_MOST);
+                if !rises || self.gains_too_little(&scheduler, &networks, &tasks, each, listener) {
+                    break StopReason::Forecast;
+                }
             }
         };
         let begin = Instant::now();
         if !is_peak_known && reason != StopReason::Interrupted {
-            self.measure_peak(run)?;
+            self.measure_peak(run, &mut tasks)?;
         }
         let seconds: Vec<f64> = tasks.iter().map(TaskRun::best_seconds).collect();
         let is_beaten = |at: usize| networks.iter().all(|n| n.is_beaten(&seconds, at, FAR_BEHIND));
@@ -191,10 +206,15 @@ impl<R: Runner> Tuner<R> {
         })
     }
 
-    /// Measures the peak, for the end at the roofline and for reports.
-    fn measure_peak(&mut self, run: RunId) -> Result<(), TuneError> {
+    /// Measures the peak, for the end at the roofline, for what a task can gain at most, and for reports.
+    fn measure_peak(&mut self, run: RunId, tasks: &mut [TaskRun<R>]) -> Result<(), TuneError> {
         let begin = Instant::now();
-        self.peak = self.runner.peak();
+        self.peak = self.peak.into_iter().chain(self.runner.peak()).reduce(f64::max);
+        if let Some(peak) = self.peak {
+            for task in tasks {
+                task.state.least = 2.0 * task.spec.dag.multiply_adds() / (peak * PEAK_AT_MOST);
+            }
+        }
         self.db.set_environment(run, &environment(&self.options, self.peak))?;
         self.phases.prepare += begin.elapsed().as_secs_f64();
         Ok(())
@@ -289,7 +309,8 @@ impl<R: Runner> Tuner<R> {
         let known_at = self.options.elapsed();
         let group = spec.name.split(':').next().unwrap_or_default();
         let group = group.bytes().fold(7u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-        let state = TaskState { flops: spec.flops, group, ..TaskState::default() };
+        let start = (!self.options.from_nothing).then_some(default.contender.seconds);
+        let state = TaskState { flops: spec.flops, group, start, ..TaskState::default() };
         let mut task = TaskRun {
             key,
             search,

@@ -30,6 +30,7 @@ use talweg_target::Target;
 
 use crate::step::{Step, Trace};
 use plan::{Kind, Plan};
+pub use strassen::{Scheme, SchemeSizes};
 
 /// A decent schedule for any DAG.
 pub fn default_trace(dag: &Dag, target: &Target) -> Trace {
@@ -118,6 +119,24 @@ pub fn beginnings(dag: &Dag, target: &Target) -> Vec<Decided> {
         Decided::by(plan)
     };
     separable::sizes(&plan, &chain).into_iter().map(sized).collect()
+}
+
+/// What a search has to know of a DAG that is Strassen's scheme; `None` of any other.
+pub fn scheme(dag: &Dag, target: &Target) -> Option<Scheme> {
+    let mut plan = Plan::new(dag.clone(), target);
+    if winograd::find(&plan).is_some() {
+        return None;
+    }
+    let chain = strassen::find(&plan)?;
+    strassen::describe(&mut plan, &chain)
+}
+
+/// The schedule of such a DAG by sizes that may be open.
+pub fn scheme_by(dag: &Dag, target: &Target, sizes: &SchemeSizes) -> Option<Decided> {
+    let mut plan = Plan::new(dag.clone(), target);
+    let chain = strassen::find(&plan)?;
+    strassen::schedule_by(&mut plan, &chain, sizes);
+    Some(Decided::by(plan))
 }
 
 fn schedule_one(plan: &mut Plan, stage: &str) {

@@ -253,6 +253,18 @@ impl Plan {
         }
     }
 
+    /// The same where factors may be open.
+    pub fn split_by(&mut self, stage: &str, axis: &str, extent: i64, factors: &[Expr]) -> Vec<String> {
+        if let Some(numbers) = factors.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>() {
+            return self.split(stage, axis, extent, &numbers);
+        }
+        let split = Step::Split { stage: stage.into(), axis: axis.into(), factors: factors.to_vec() };
+        match self.step(split) {
+            true => (0..=factors.len()).map(|l| format!("{axis}.{l}")).collect(),
+            false => vec![axis.to_string()],
+        }
+    }
+
     pub fn reorder(&mut self, stage: &str, loops: &[String]) {
         if loops.len() > 1 {
             self.step(Step::Reorder { stage: stage.to_string(), loops: loops.to_vec() });

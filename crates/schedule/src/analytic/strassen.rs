@@ -4,13 +4,15 @@
 //! parallel block of rows, chunk of columns {
 //!   the left operand's sums for the block
 //!   for panel of columns {
-//!     for product { for row tile { for k { tile } } }
-//!     for row { the result's four quarters and what follows } } }
+//!     for product { for tile of columns { for row tile { for k { tile } } } }
+//!     for row { for tile of columns { the result's four quarters and what follows } } } }
 //! ```
 //!
-//! Products are sums of a whole reduction, in register tiles as those of any contraction, and a panel of them stays in the
+//! By default a panel is one tile wide; a search may take wider ones, which read the left operand's sums less often. Products are sums of a whole reduction, in register tiles as those of any contraction, and a panel of them stays in the
 //! second cache level until the result is made of it. Every chunk makes the left operand's sums for itself: that is a few
 //! per cent of the products of a chunk, and what another core has written would be slower to read.
+
+use talweg_expr::Expr;
 
 use super::contraction::{self, MAX_BODY, Tile};
 use super::plan::{Kind, Plan};
@@ -34,6 +36,52 @@ pub(super) struct Sizes {
     tile: Tile,
     /// Rows of a quarter in a block.
     rows: i64,
+}
+
+/// The sizes of the loops of Strassen's scheme: numbers, or knobs of a search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchemeSizes {
+    /// Rows of a quarter in a block.
+    pub block: Expr,
+    /// Panels in a chunk of columns.
+    pub chunk: Expr,
+    /// Register tiles side by side in a panel; a panel is one of them without it.
+    pub beside: Option<Expr>,
+    /// Rows of a register tile.
+    pub row: Expr,
+    /// Columns of a register tile, in whole vectors.
+    pub width: Expr,
+    /// Steps of the reduction that are unrolled; all in a loop without it.
+    pub unrolled: Option<Expr>,
+}
+
+/// What a search has to know of a DAG that is Strassen's scheme.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scheme {
+    /// The stage whose loops hold all others.
+    pub root: String,
+    /// Its loops over rows and columns of a quarter, with their extents.
+    pub row: (String, i64),
+    /// See `row`.
+    pub column: (String, i64),
+    /// The loop over the reduction, with its extent.
+    pub depth: (String, i64),
+    /// How many products there are.
+    pub products: i64,
+    /// Elements of a vector.
+    pub lanes: i64,
+    /// Bytes of the left operand's sums that may stay cached while panels pass over them.
+    pub sums: i64,
+}
+
+/// The scheme in a DAG, as far as a search is concerned.
+pub(super) fn describe(plan: &mut Plan, chain: &Chain) -> Option<Scheme> {
+    let lanes = plan.lanes(&chain.product);
+    let [(_, products), ..] = *plan.axes(&chain.product).as_slice() else { return None };
+    let [depth] = plan.reduce_axes(&chain.product).try_into().ok()?;
+    let root = last_reader(plan, &chain.output);
+    let [row, _, _, column] = plan.axes(&root).try_into().ok()?;
+    Some(Scheme { root, row, column, depth, products, lanes, sums: plan.machine.rows_fit() })
 }
 
 /// The scheme's stages, when the DAG is one: products with a constant, of sums of what one tensor holds at several places,
@@ -85,28 +133,48 @@ pub(super) fn sizes(plan: &Plan, chain: &Chain) -> Vec<Sizes> {
     tiles.into_iter().map(sized).collect()
 }
 
-/// Schedules all stages of the scheme and what follows; what else the DAG holds is left to the others.
+/// Schedules all stages of the scheme and what follows in sizes of the default; what else the DAG holds is left to the others.
 pub(super) fn schedule(plan: &mut Plan, chain: &Chain, sizes: Sizes) {
     let Sizes { tile, rows: block } = sizes;
+    let (axes, over) = (plan.axes(&chain.product), plan.reduce_axes(&chain.product));
+    let ([_, (_, rows), (_, columns)], [(_, depth)]) = (axes.as_slice(), over.as_slice()) else { return };
+    let width = tile.vectors * plan.lanes(&chain.product);
+    let (panels, blocks) = ((columns + width - 1) / width, (rows + block - 1) / block);
+    let chunks = (plan.machine.cores + blocks - 1) / blocks;
+    let unrolls = tile.row * tile.vectors * 2 <= MAX_BODY && depth % 2 == 0 && *depth > 2;
+    let sizes = SchemeSizes {
+        block: Expr::int(block),
+        chunk: Expr::int(((panels + chunks - 1) / chunks).max(1)),
+        beside: None,
+        row: Expr::int(tile.row),
+        width: Expr::int(width),
+        unrolled: unrolls.then(|| Expr::int(2)),
+    };
+    schedule_by(plan, chain, &sizes);
+}
+
+/// The same in any sizes.
+pub(super) fn schedule_by(plan: &mut Plan, chain: &Chain, sizes: &SchemeSizes) {
     let constant = contraction::streamed_operand(plan, &chain.product).constant;
     let root = last_reader(plan, &chain.output);
     let axes = plan.axes(&root);
     let [(row, rows), (pair, _), (half, _), (column, columns)] = axes.as_slice() else { return };
-    let width = tile.vectors * plan.lanes(&chain.product);
-    let (panels, blocks) = ((columns + width - 1) / width, (rows + block - 1) / block);
-    let chunks = (plan.machine.cores + blocks - 1) / blocks;
-    let chunk = ((panels + chunks - 1) / chunks).max(1);
+    let mut levels = vec![sizes.chunk.clone()];
+    levels.extend(sizes.beside.clone());
+    levels.push(sizes.width.clone());
 
-    let mut across = plan.split(&root, column, *columns, &[chunk, width]);
-    let mut down = plan.split(&root, row, *rows, &[block]);
-    let (Some(vector), Some(panel), Some(inner)) = (across.pop(), across.pop(), down.pop()) else { return };
+    let mut across = plan.split_by(&root, column, *columns, &levels);
+    let mut down = plan.split_by(&root, row, *rows, std::slice::from_ref(&sizes.block));
+    let Some(vector) = across.pop() else { return };
+    let beside = sizes.beside.is_some().then(|| across.pop()).flatten();
+    let (Some(panel), Some(inner)) = (across.pop(), down.pop()) else { return };
     let outside: Vec<String> = down.into_iter().chain(across).collect();
     let mut order = outside.clone();
-    order.extend([&panel, &inner, pair, half, &vector].into_iter().cloned());
+    order.extend([&panel, &inner].into_iter().chain(&beside).chain([pair, half, &vector]).cloned());
     plan.reorder(&root, &order);
     let Some(shared) = plan.fuse(&root, &outside) else { return };
 
-    if root != chain.output && plan.compute_at(&chain.output, &root, &inner) {
+    if root != chain.output && plan.compute_at(&chain.output, &root, beside.as_ref().unwrap_or(&inner)) {
         let own: Vec<String> = plan.axes(&chain.output).into_iter().map(|(name, _)| name).collect();
         if let [_, own @ ..] = own.as_slice()
             && let Ok(own) = own.try_into()
@@ -119,7 +187,7 @@ pub(super) fn schedule(plan: &mut Plan, chain: &Chain, sizes: Sizes) {
         false => plan.vectorize(&root, &vector),
     }
     plan.compute_at(&chain.product, &root, &panel);
-    products(plan, &chain.product, tile);
+    products(plan, &chain.product, sizes);
     if let Some(weights) = constant {
         plan.step(Step::Pack { tensor: weights, reader: chain.product.clone() });
     }
@@ -139,30 +207,33 @@ fn quarters(plan: &mut Plan, stage: &str, [pair, half, vector]: &[String; 3]) {
 }
 
 /// The products of a panel: one after the other, in register tiles.
-fn products(plan: &mut Plan, stage: &str, tile: Tile) {
+fn products(plan: &mut Plan, stage: &str, sizes: &SchemeSizes) {
     let (axes, over) = (plan.axes(stage), plan.reduce_axes(stage));
-    let ([(product, _), (row, rows), (column, _)], [(over, depth)]) = (axes.as_slice(), over.as_slice())
+    let ([(product, _), (row, rows), (column, columns)], [(over, depth)]) =
+        (axes.as_slice(), over.as_slice())
     else {
         return;
     };
-    let mut down = plan.split(stage, row, *rows, &[tile.row]);
-    let body = tile.row * tile.vectors;
-    let repeat = if body * 2 <= MAX_BODY && depth % 2 == 0 && *depth > 2 { 2 } else { 1 };
-    let mut along = match repeat {
-        1 => vec![over.clone()],
-        _ => plan.split(stage, over, *depth, &[repeat]),
+    let mut across = match &sizes.beside {
+        Some(_) => plan.split_by(stage, column, *columns, std::slice::from_ref(&sizes.width)),
+        None => vec![column.clone()],
     };
-    let Some(inner) = down.pop() else { return };
-    let order: Vec<String> =
-        std::iter::once(product).chain(&down).chain(&along).chain([&inner, column]).cloned().collect();
+    let mut down = plan.split_by(stage, row, *rows, std::slice::from_ref(&sizes.row));
+    let mut along = match &sizes.unrolled {
+        Some(unrolled) => plan.split_by(stage, over, *depth, std::slice::from_ref(unrolled)),
+        None => vec![over.clone()],
+    };
+    let (Some(inner), Some(vector)) = (down.pop(), across.pop()) else { return };
+    let outer = std::iter::once(product).chain(&across).chain(&down);
+    let order: Vec<String> = outer.chain(&along).chain([&inner, &vector]).cloned().collect();
     plan.reorder(stage, &order);
-    if repeat > 1
+    if sizes.unrolled.is_some()
         && let Some(last) = along.pop()
     {
         plan.unroll(stage, &last);
     }
     plan.unroll(stage, &inner);
-    plan.vectorize(stage, column);
+    plan.vectorize(stage, &vector);
 }
 
 /// The left operand's sums: all of one place together.

@@ -23,7 +23,7 @@ pub mod always_inline;
 pub mod fuse_rows;
 pub mod multi_level_tiling;
 pub mod place_producer;
-mod register_tile;
+pub(crate) mod register_tile;
 pub mod skip_stage;
 pub mod tile_elementwise;
 pub mod tiling_with_fusion;

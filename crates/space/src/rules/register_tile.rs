@@ -314,11 +314,22 @@ fn limit_registers(s: &mut SketchState, local: &str, outer: &str, axes: &[Axis],
         // One more copy of the body where the last tile is smaller.
         copies = copies * (Expr::int(a.extent).rem(size).min(1) + 1);
     }
-    let vector = vector * panels;
+    limit_body(s, outer, lanes, (rows, vector * panels), unrolled, copies);
+}
+
+/// The same for a tile of so many rows and columns, whose body is repeated for so many tails.
+pub(crate) fn limit_body(
+    s: &mut SketchState,
+    outer: &str,
+    lanes: i64,
+    (rows, columns): (Expr, Expr),
+    unrolled: &Expr,
+    copies: Expr,
+) {
     // In elements: accumulators, one vector of each column, one broadcast value.
-    let needed = rows.clone() * &vector + &vector + lanes;
+    let needed = rows.clone() * &columns + &columns + lanes;
     s.limit(format!("registers of {outer}"), needed, s.machine.registers * lanes);
-    let body = rows * vector * unrolled;
+    let body = rows * columns * unrolled;
     s.limit(format!("unrolled body of {outer}"), body.clone(), MAX_BODY * lanes);
     s.limit(format!("code of {outer}"), body, Expr::int(MAX_CODE * lanes).floor_div(copies));
 }

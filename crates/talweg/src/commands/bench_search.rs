@@ -10,6 +10,7 @@ use talweg::contest::operators::{is_network, name_of, operators};
 use talweg::contest::{
     ContestError, Contestant, Folder, Playoff, Run, Settings, Table, curves, markdown::markdown,
 };
+use talweg::lock::Lock;
 use talweg_measure::WorkerCommand;
 use talweg_ops::Spec;
 use talweg_target::Target;
@@ -69,7 +70,8 @@ pub struct Arguments {
     /// Let runs end before their budget when nothing more is expected, as `talweg tune` does.
     #[arg(long)]
     ends_early: bool,
-    /// Rounds in which all programs on the curves of an operator are timed alternately at the end; 0 for none.
+    /// Rounds in which all programs on the curves of an operator, or what was in hand of a network at some moments, are timed
+    /// alternately at the end; 0 for none.
     #[arg(long, default_value_t = 5, value_name = "N")]
     playoff: usize,
     /// Where runs, table and figure are kept.
@@ -249,12 +251,17 @@ impl Bench {
         if self.settings.to_the_end {
             command.arg("--to-the-end");
         }
+        let artefact = dir.path().join("network.talweg");
+        let mut db = dir.path().join("run.db");
         if is_network(spec) {
-            command.arg("--output").arg(dir.path().join("network.talweg"));
+            command.arg("--output").arg(&artefact);
+            // Its playoff needs to know what was measured when.
+            db = self.folder.database(spec, &contestant.name, seed);
+            forget(&db)?;
         }
         match self.settings.budget {
             Some(seconds) => {
-                command.args(["--budget", &format!("{seconds}s")]).arg("--db").arg(dir.path().join("run.db"));
+                command.args(["--budget", &format!("{seconds}s")]).arg("--db").arg(&db);
             }
             None => {
                 command.args(["--simulated", "--trials", &self.settings.trials.unwrap_or(1).to_string()]);
@@ -263,18 +270,18 @@ impl Bench {
         let out = output(command)?;
         let run = Run::from_report(spec, &contestant.name, seed, &self.settings, &out)
             .map_err(|e| e.to_string())?;
-        match run.stopped_by == "interrupted" {
-            true => Err("it was interrupted".into()),
-            false => Ok(run),
+        if run.stopped_by == "interrupted" {
+            return Err("it was interrupted".into());
         }
+        if is_network(spec) {
+            let (from, to) = (Lock::beside(&artefact), self.folder.lock(spec, &contestant.name, seed));
+            std::fs::copy(&from, &to).map_err(|e| format!("{}: {e}", to.display()))?;
+        }
+        Ok(run)
     }
 
-    /// Times what all searches found for an operator alternately, unless a run is missing. Of a network only the times of
-    /// its runs are known.
+    /// Times what all searches found for an operator or a network alternately, unless a run is missing.
     fn play_off(&self, spec: &str, seed: u64) -> Result<(), Failure> {
-        if is_network(spec) {
-            return Ok(());
-        }
         let mut runs = Vec::new();
         for contestant in &self.contestants {
             match self.folder.run(spec, &contestant.name, seed, &self.settings).map_err(classify)? {
@@ -282,7 +289,12 @@ impl Bench {
                 None => return Ok(()),
             }
         }
-        match Playoff::of(&runs, &Target::host(), self.playoff) {
+        let target = Target::host();
+        let playoff = match is_network(spec) {
+            true => Playoff::of_network(&runs, &self.reference, &self.folder, &target, self.playoff),
+            false => Playoff::of(&runs, &target, self.playoff),
+        };
+        match playoff {
             Ok(playoff) => self.folder.keep_playoff(&playoff).map_err(classify),
             Err(text) => {
                 eprintln!("{}, seed {seed}: what was found was not compared: {text}", name_of(spec));
@@ -290,6 +302,21 @@ impl Bench {
             }
         }
     }
+}
+
+/// Removes a database that an interrupted run left.
+fn forget(db: &Path) -> Result<(), String> {
+    for ending in ["", "-wal", "-shm"] {
+        let mut name = db.as_os_str().to_os_string();
+        name.push(ending);
+        match std::fs::remove_file(&name) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(format!("{}: {e}", Path::new(&name).display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn this_program() -> Result<Command, String> {

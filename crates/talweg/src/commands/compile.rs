@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use talweg::network::{Network, Winners};
+use talweg_db::{Database, RunId};
 use talweg_target::Target;
 
 use super::model::{self, CompileArguments, LockArguments, ModelArguments, compile_locked, jobs, winners};
+use super::tune::parse_duration;
 use super::{Failure, print};
 
 /// Arguments of `talweg compile`.
@@ -15,6 +18,7 @@ use super::{Failure, print};
 Examples:
   talweg compile resnet50.onnx -o resnet50.talweg --threads 2
   talweg compile resnet50.onnx --lock resnet50.talweg.lock -o resnet50.talweg
+  talweg compile resnet50.onnx --as-of 30s --db talweg.db -o early.talweg
   talweg compile resnet50.onnx --emit so -o libresnet50.so")]
 pub struct Arguments {
     #[command(flatten)]
@@ -26,6 +30,13 @@ pub struct Arguments {
     output: PathBuf,
     #[command(flatten)]
     lock: LockArguments,
+    /// Compile what a tuning run had found so long after its start, compared with the default or not: `30s`, `2m`. The fastest
+    /// candidates of each task by then, and the algorithms they are fastest with, make the network.
+    #[arg(long, value_name = "TIME", conflicts_with = "lock")]
+    as_of: Option<String>,
+    /// The run that --as-of is about, as `talweg db runs` numbers them; the last one unless given.
+    #[arg(long, value_name = "ID", requires = "as_of")]
+    run: Option<i64>,
     /// The machine to compile for: host, avx512, avx2, neon, or lock for the one that --lock was written on.
     #[arg(long, default_value = "host", value_name = "NAME")]
     target: String,
@@ -65,7 +76,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             (compile_locked(lock, &mut network)?, lock.tasks.iter().filter(|task| task.tuned).count())
         }
         None => {
-            let winners = winners(&arguments.compile.db, &mut network, &target, threads)?;
+            let winners = match &arguments.as_of {
+                Some(time) => as_of(arguments, time, &mut network, &target, threads)?,
+                None => winners(&arguments.compile.db, &mut network, &target, threads)?,
+            };
             let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
             (artefact, winners.count(&network.program))
         }
@@ -107,4 +121,38 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         text += &format!("to tune the rest: talweg tune {} --budget 5m\n", arguments.model.model.display());
     }
     print(&text)
+}
+
+/// What a run had found by then; the algorithms are chosen by it.
+fn as_of(
+    arguments: &Arguments,
+    time: &str,
+    network: &mut Network,
+    target: &Target,
+    threads: usize,
+) -> Result<Winners, Failure> {
+    let time = parse_duration(time)
+        .ok_or_else(|| Failure::input(format!("--as-of {time}: give a time such as 30s, 2m or 1h")))?;
+    let path = &arguments.compile.db;
+    let db = Database::open_existing(path).map_err(Failure::input)?;
+    let run = match arguments.run {
+        Some(number) => db.run(RunId::from_number(number)).map_err(Failure::input)?,
+        None => db.runs().map_err(Failure::input)?.pop().ok_or_else(|| {
+            Failure::input(format!("{} has no runs; name another database with --db", path.display()))
+        })?,
+    };
+    let moment = (run.id, time.as_secs_f64());
+    let winners = Winners::as_of(&db, &network.program, target, threads, moment).map_err(Failure::input)?;
+    if winners.is_empty() {
+        return Err(Failure::input(format!(
+            "run {} of {} had measured nothing of this model for {} threads on this machine after {:?}; give a later \
+             --as-of, or the --threads and --run that are meant",
+            run.id.get(),
+            path.display(),
+            threads,
+            time
+        )));
+    }
+    network.choose(target, &winners);
+    Ok(winners)
 }

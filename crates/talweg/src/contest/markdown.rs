@@ -36,7 +36,7 @@ pub fn markdown(table: &Table, settings: &Settings) -> String {
 }
 
 fn percent(level: f64) -> String {
-    format!("{:.0} %", level * 100.0)
+    format!("{} %", (level * 1e3).round() / 10.0)
 }
 
 fn ratio(value: f64, missed: usize) -> String {
@@ -51,7 +51,8 @@ fn optional(value: Option<f64>) -> String {
 fn summary(table: &Table) -> String {
     let mut out = String::from("| search | operators |");
     LEVELS.iter().for_each(|level| out += &format!(" speed-up to {} |", percent(*level)));
-    out += " final ratio | lowest | on | first batch |\n|---|---|---|---|---|---|---|---|---|\n";
+    out += " final ratio | lowest | on | first batch |\n";
+    out += &format!("|{}\n", "---|".repeat(LEVELS.len() + 6));
     for s in &table.contestants {
         out += &format!("| {} | {} |", s.contestant, s.rows.len());
         for (speed_up, missed) in s.speed_ups.iter().zip(&s.missed) {
@@ -75,6 +76,7 @@ fn summary(table: &Table) -> String {
     if table.reference == "ansor" && !rows.any(|row| is_network(&row.spec)) {
         out += "| bar for felix | |";
         SPEED_UP_BARS.iter().for_each(|bar| out += &format!(" {bar} |"));
+        out += &" |".repeat(LEVELS.len() - SPEED_UP_BARS.len());
         out += &format!(" | {FINAL_BAR} | | {FIRST_BATCH_BAR} |\n");
     }
     out
@@ -87,7 +89,8 @@ fn details(contestant: &Summary, table: &Table, settings: &Settings) -> String {
     for level in LEVELS {
         out += &format!(" {} at {}, {unit} | {name} | speed-up |", table.reference, percent(level));
     }
-    out += " first batch |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+    out += " first batch |\n";
+    out += &format!("|{}\n", "---|".repeat(3 * LEVELS.len() + 6));
     let digits = usize::from(!settings.simulated);
     for row in &contestant.rows {
         let Row { reference_us, best_us, final_ratio, lowest_ratio, .. } = row;

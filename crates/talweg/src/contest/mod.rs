@@ -10,10 +10,12 @@
 //! | [`operators`] | the operators searches are compared on |
 //! | [`run`] | one finished run, and the folder of all of them |
 //! | [`playoff`] | everything that was found, timed again in turns |
+//! | `artefacts` | the same for networks: artefacts of what was in hand at some moments |
 //! | [`table`] | times to reach a level, speed-ups, final ratios, first batches |
 //! | [`markdown`] | the table for people |
 //! | [`curves`] | best so far over time, as a figure |
 
+mod artefacts;
 pub mod contestant;
 pub mod curves;
 pub mod markdown;

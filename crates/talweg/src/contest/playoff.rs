@@ -41,6 +41,9 @@ pub struct Entry {
     pub winner_us: f64,
     /// Microseconds of the program at each point of its curve.
     pub curve_us: Vec<f64>,
+    /// The seconds of these points, where they are not those of the run's own curve.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<f64>,
 }
 
 impl Playoff {
@@ -57,6 +60,7 @@ impl Playoff {
                 contestant: run.contestant.clone(),
                 winner_us: us(&run.schedule)?,
                 curve_us,
+                moments: Vec::new(),
             });
         }
         Ok(Playoff { spec: first.spec.clone(), seed: first.seed, entries })
@@ -69,12 +73,17 @@ impl Playoff {
 }
 
 impl Run {
-    /// The run as the playoff saw it: at each moment the fastest of what it had found by then.
+    /// The run as the playoff saw it: at each moment the fastest of what it had found by then; of a network, what it had in
+    /// hand.
     pub fn retimed(&self, playoffs: &[Playoff]) -> Run {
         let mut run = self.clone();
         let found = playoffs.iter().find(|p| p.spec == self.spec && p.seed == self.seed);
         let Some(entry) = found.and_then(|p| p.entry(&self.contestant)) else { return run };
         run.best_us = entry.winner_us;
+        if !entry.moments.is_empty() {
+            run.curve = entry.moments.iter().copied().zip(entry.curve_us.iter().copied()).collect();
+            return run;
+        }
         let mut best = f64::INFINITY;
         for (point, us) in run.curve.iter_mut().zip(&entry.curve_us) {
             best = best.min(*us);
@@ -131,12 +140,16 @@ mod tests {
     #[test]
     fn curves_are_drawn_by_the_times_of_the_playoff() {
         let found = run("felix", "a", 1, 5.0, &[(1.0, 9.0), (2.0, 5.0), (3.0, 4.0)]);
-        let entry = Entry { contestant: "felix".into(), winner_us: 6.5, curve_us: vec![8.0, 9.0, 7.0] };
-        let playoff = Playoff { spec: found.spec.clone(), seed: 1, entries: vec![entry] };
+        let curve_us = vec![8.0, 9.0, 7.0];
+        let entry = Entry { contestant: "felix".into(), winner_us: 6.5, curve_us, moments: Vec::new() };
+        let mut playoff = Playoff { spec: found.spec.clone(), seed: 1, entries: vec![entry] };
         let seen = found.retimed(std::slice::from_ref(&playoff));
         assert_eq!(seen.curve, [(1.0, 8.0), (2.0, 8.0), (3.0, 7.0)]);
         assert_eq!((seen.best_us, seen.first_batch_us), (6.5, Some(8.0)));
         let other = run("felix", "a", 2, 9.0, &[(1.0, 9.0)]);
-        assert_eq!(other.retimed(&[playoff]), other, "another seed has its own playoff");
+        assert_eq!(other.retimed(&[playoff.clone()]), other, "another seed has its own playoff");
+        // A network has what was in hand, at moments of its own.
+        playoff.entries[0].moments = vec![0.5, 1.5, 5.0];
+        assert_eq!(found.retimed(&[playoff]).curve, [(0.5, 8.0), (1.5, 9.0), (5.0, 7.0)]);
     }
 }

@@ -247,6 +247,16 @@ impl Folder {
         self.path.join("runs").join(format!("{}.{contestant}.{seed}.json", file_name(spec)))
     }
 
+    /// Where the database of a network's run is kept, for its playoff.
+    pub fn database(&self, spec: &str, contestant: &str, seed: u64) -> PathBuf {
+        self.run_path(spec, contestant, seed).with_extension("db")
+    }
+
+    /// Where the lock of what a network's run settled on is kept.
+    pub fn lock(&self, spec: &str, contestant: &str, seed: u64) -> PathBuf {
+        self.run_path(spec, contestant, seed).with_extension("lock")
+    }
+
     fn playoff_path(&self, spec: &str, seed: u64) -> PathBuf {
         self.path.join("runs").join(format!("{}.playoff.{seed}.json", file_name(spec)))
     }
@@ -411,7 +421,12 @@ mod tests {
     fn playoffs_count_when_all_were_there() {
         let dir = tempfile::tempdir().expect("a folder");
         let folder = Folder::open(dir.path()).expect("a folder");
-        let entry = |name: &str| Entry { contestant: name.into(), winner_us: 3.0, curve_us: vec![4.0] };
+        let entry = |name: &str| Entry {
+            contestant: name.into(),
+            winner_us: 3.0,
+            curve_us: vec![4.0],
+            moments: Vec::new(),
+        };
         let entries = vec![entry("ansor"), entry("felix")];
         folder.keep_playoff(&Playoff { spec: "relu:n=4".into(), seed: 0, entries }).expect("it is kept");
         let find = |names: &[&str]| folder.playoff("relu:n=4", 0, names).expect("it is read").is_some();
