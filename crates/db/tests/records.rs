@@ -105,6 +105,28 @@ fn lookups_tell_task_version_target_and_threads_apart() {
 }
 
 #[test]
+fn what_a_run_had_in_hand_is_known_for_every_moment() {
+    let mut db = Database::open_in_memory().unwrap();
+    let (first, second) = (run(&mut db), run(&mut db));
+    let key = task("a");
+    let at = |run, trace, seconds, elapsed| NewRecord {
+        elapsed: Some(elapsed),
+        verification: Some(0.0),
+        ..good(run, &key, trace, seconds)
+    };
+    let unchecked = NewRecord { verification: None, ..at(first, "unchecked", 0.1, 1.0) };
+    let records = [at(first, "x", 3.0, 1.0), at(first, "y", 1.0, 5.0), at(first, "z", 2.0, 6.0), unchecked];
+    db.insert_batch(&records).unwrap();
+    db.insert_batch(&[at(second, "w", 0.5, 0.5)]).unwrap();
+    for (seconds, wanted) in [(0.9, None), (1.0, Some("x")), (5.0, Some("y")), (60.0, Some("y"))] {
+        let found = db.fastest_until(first, &key, &target(), 1, seconds).unwrap();
+        assert_eq!(found.as_ref().map(|r| r.trace.as_str()), wanted, "after {seconds}");
+    }
+    assert!(db.fastest_until(first, &key, &target(), 2, 60.0).unwrap().is_none());
+    assert!(db.fastest_until(first, &task("b"), &target(), 1, 60.0).unwrap().is_none());
+}
+
+#[test]
 fn equal_records_are_stored_once_and_texts_too() {
     let dir = tempfile::tempdir().unwrap();
     let mut db = Database::open(dir.path().join("a.db")).unwrap();

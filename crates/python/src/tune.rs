@@ -208,8 +208,7 @@ fn search(
         seed: options.seed,
         strategy: options.search_name().to_string(),
     };
-    let (budget, threads) = (options.budget, options.threads);
-    let started = options.started;
+    let (budget, threads) = ((options.budget, options.started), options.threads);
     let mut listen = |event: Event| {
         if let Some(progress) = &mut progress {
             progress.show(&event);
@@ -229,7 +228,7 @@ fn search(
     }
     let mut report = report.map_err(classify)?;
     let tuned = finish(networks, &report, &from, budget, &db)?;
-    report.seconds = started.elapsed().as_secs_f64();
+    report.seconds = budget.1.elapsed().as_secs_f64();
     Ok(object(&report, &tuned, threads, &db))
 }
 

@@ -9,6 +9,7 @@
 //! | [`network`] | a model imported, cut into tasks, compiled |
 //! | [`algorithms`] | which algorithm each convolution of a network uses |
 //! | [`network_tuning`] | from tuned tasks to a network's artefact: compared in place and end to end |
+//! | [`in_place_finals`] | which artefacts to compare for that, and what to take of each |
 //! | [`in_place`] | networks timed as they run, whole and kernel by kernel |
 //! | [`lock`] | everything an artefact's bits depend on, as text |
 //! | [`peers`] | other runtimes in the user's Python, timed on the same model |
@@ -28,6 +29,7 @@ pub mod commands;
 pub mod contest;
 pub mod explain;
 pub mod in_place;
+pub mod in_place_finals;
 pub mod lock;
 pub mod network;
 pub mod network_tuning;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use talweg_artifact::{Artefact, BuildError, BuildOptions, Choice, build};
-use talweg_db::{Database, DbError, Record, RunId, TargetKey};
+use talweg_db::{Database, DbError, RunId, TargetKey};
 use talweg_graph::{
     Fork, PartitionError, PartitionOptions, Program, RewriteError, Task, Way, Work, optimise, partition,
 };
@@ -146,6 +146,9 @@ pub fn random_tensor(ty: &talweg_tensor::TensorType, seed: u64) -> Tensor {
     Tensor::from_f64(ty.element, ty.shape.clone(), values.collect::<Vec<_>>())
 }
 
+/// The steps of a schedule, and its seconds where they are known.
+type Known = (String, Option<f64>);
+
 /// Stored winners of tuning for one machine and number of threads.
 #[derive(Default)]
 pub struct Winners {
@@ -161,8 +164,11 @@ impl Winners {
         threads: usize,
     ) -> Result<Winners, DbError> {
         let key = TargetKey::new(target.fingerprint());
-        let best = |task: &Task| db.best(&task_key(&task.dag), &key, threads as u32);
-        Winners::by(program, &|task| Ok(best(task)?.map(|best| best.record)))
+        // Its time is that of the comparison with the default: what a search measured may be a calm moment.
+        Winners::by(program, &|task| {
+            let best = db.best(&task_key(&task.dag), &key, threads as u32)?;
+            Ok(best.map(|best| (best.record.trace, Some(best.default_seconds / best.ab_ratio))))
+        })
     }
 
     /// The fastest of each task that a run had measured so many seconds after its start, finals or not.
@@ -174,22 +180,24 @@ impl Winners {
         (run, seconds): (RunId, f64),
     ) -> Result<Winners, DbError> {
         let key = TargetKey::new(target.fingerprint());
-        let fastest =
-            |task: &Task| db.fastest_until(run, &task_key(&task.dag), &key, threads as u32, seconds);
-        Winners::by(program, &fastest)
+        Winners::by(program, &|task| {
+            let key_of = task_key(&task.dag);
+            let fastest = db.fastest_until(run, &key_of, &key, threads as u32, seconds)?;
+            Ok(fastest.map(|record| (record.trace.clone(), record.typical_seconds())))
+        })
     }
 
-    /// The records of a program's tasks, those of algorithms that are not chosen included.
+    /// The steps and seconds of a program's tasks, those of algorithms that are not chosen included.
     fn by(
         program: &Program,
-        record: &dyn Fn(&Task) -> Result<Option<Record>, DbError>,
+        known: &dyn Fn(&Task) -> Result<Option<Known>, DbError>,
     ) -> Result<Winners, DbError> {
         let mut found = Vec::new();
         for task in program.tasks.iter().chain(&program.alternatives()) {
-            if let Some(record) = record(task)?
-                && let Ok(trace) = Trace::parse(&record.trace)
+            if let Some((trace, seconds)) = known(task)?
+                && let Ok(trace) = Trace::parse(&trace)
             {
-                found.push((task.text.clone(), trace, record.typical_seconds()));
+                found.push((task.text.clone(), trace, seconds));
             }
         }
         Ok(Winners { found })

@@ -1,24 +1,34 @@
-//! What follows the search when a network is tuned: the artefact by the winners, compared with the default in place,
-//! task by task and whole; the better of the two, and its lock.
+//! What follows the search when a network is tuned: its fastest candidates compared in place, as whole artefacts, with each
+//! other and with the default; the best of them, and its lock.
+//!
+//! Kernels are timed alone in a search, each in a moment of its own. In a network they find other caches, and the fastest
+//! of thousands of moments need not be the fastest kernel. So the finals of a network's tasks are runs of the network:
+//! several artefacts, each with another candidate for every task or other algorithms, run in turns, and the kernel that
+//! is fastest in its place is taken, task by task ([`in_place_finals`](crate::in_place_finals)). What that comes to is raced
+//! against what the search found and the default, since what is faster kernel by kernel need not be so as a whole.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use talweg_artifact::{Artefact, BuildError, Choice};
+use talweg_artifact::{Artefact, BuildError};
+use talweg_db::NewBest;
+use talweg_graph::Task;
 use talweg_runtime::model::{Model, ModelError, RunError, Session, SessionOptions};
-use talweg_schedule::Trace;
 use talweg_target::Target;
-use talweg_tuner::TaskReport;
 
 use crate::in_place::{InPlace, Latency, profile, race};
+use crate::in_place_finals::{Measured, Pick, Proposal, Reports, candidates};
 use crate::lock::{Lock, Provenance};
 use crate::network::{Network, random_tensor};
 
-/// One thread is kept for a task when it is faster in place than all of them by this share.
-const ONE_THREAD_WINS: f64 = 0.03;
 /// Sums of task times and end-to-end times that differ by more than this share are explained.
 const WORTH_EXPLAINING: f64 = 0.1;
+/// Artefacts with other candidates or algorithms, beside what the search found, at most.
+const VARIATIONS: usize = 4;
+/// Their share of the memory that is free.
+const MEMORY: f64 = 0.4;
 
 /// Why a tuned network has no artefact.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +88,10 @@ pub struct Settling {
     pub jobs: usize,
     /// Time for the comparisons in place and end to end; `None` leaves them out, because somebody waits.
     pub compare: Option<Duration>,
+    /// When all of it must be done; as many artefacts are compared as can be compiled by then.
+    pub until: Option<Instant>,
+    /// The error of a single operator that an algorithm may have.
+    pub max_error: f64,
 }
 
 /// The comparison of two artefacts, end to end and in place.
@@ -109,114 +123,216 @@ pub struct Settled {
     pub default_won: bool,
     /// The comparison, unless it was left out.
     pub comparison: Option<Comparison>,
+    /// The records of the schedules, as the comparison in place saw them.
+    pub bests: Vec<NewBest>,
+    /// How many artefacts were compared, the default among them.
+    pub compared: usize,
 }
 
-/// Compiles a network by what the search found, and proposes others: with the default wherever it is faster in place, and
-/// with one thread for kernels that are faster on one. The fastest end to end is kept, the default among them.
-///
-/// `reports` has one entry a task of the network; those that were not reached are `None`.
+/// An artefact that takes part.
+struct Entrant {
+    proposal: Proposal,
+    /// The tasks of its kernels, with how often each runs.
+    tasks: Vec<(String, f64)>,
+    artefact: Artefact,
+    model: Arc<Model>,
+    /// Threads of each kernel by the usual rule.
+    rule: Vec<Option<usize>>,
+}
+
+impl Entrant {
+    /// Compiles a network as proposed.
+    fn build(
+        network: &mut Network,
+        proposal: Proposal,
+        reports: &Reports<'_>,
+        settling: &Settling,
+    ) -> Result<Entrant, SettleError> {
+        let choices = proposal.apply(network, reports);
+        let artefact = network.compile_as(&settling.from.target, &choices, None, settling.jobs)?;
+        let tasks = network.program.tasks.iter().map(|t| (t.text.clone(), t.uses as f64)).collect();
+        let rule = artefact.manifest.kernels.iter().map(|k| k.threads).collect();
+        let model = load(&artefact)?;
+        Ok(Entrant { proposal, tasks, artefact, model, rule })
+    }
+
+    /// Bytes of the artefact, and of the same loaded with its memory.
+    fn bytes(&self) -> f64 {
+        2.0 * self.artefact.weights_bytes() as f64 + self.model.manifest().arena_bytes as f64
+    }
+
+    /// Threads of each kernel, where some run on one.
+    fn limits(&self, serial: &BTreeSet<String>) -> Vec<Option<usize>> {
+        let limit = |(at, (text, _)): (usize, &(String, f64))| match serial.contains(text) {
+            true => Some(1),
+            false => self.rule.get(at).copied().flatten(),
+        };
+        self.tasks.iter().enumerate().map(limit).collect()
+    }
+}
+
+/// Compares what a search found for a network in place and as a whole, and keeps the fastest end to end, the default among
+/// them. `reports` has what is known of the network's tasks, those of other algorithms included, by their texts.
 pub fn settle(
-    network: &Network,
+    mut network: Network,
     baseline: Baseline,
-    reports: &[Option<&TaskReport>],
+    reports: &Reports<'_>,
     settling: &Settling,
 ) -> Result<Settled, SettleError> {
-    let Settling { from, jobs, compare } = settling;
-    let found = |report: &Option<&TaskReport>| match report {
-        Some(report) if !report.default_won => {
-            Trace::parse(&report.trace).map_or(Choice::Default, Choice::Tuned)
-        }
-        _ => Choice::Default,
-    };
-    let mut found: Vec<Choice> = reports.iter().map(found).collect();
-    found.resize(network.program.tasks.len(), Choice::Default);
-    let tuned = network.compile_as(&from.target, &found, None, *jobs)?;
-    let rule: Vec<Option<usize>> = tuned.manifest.kernels.iter().map(|k| k.threads).collect();
-    let Some(budget) = *compare else {
-        let lock = Lock::new(network, &found, &rule, from);
+    let threads = settling.from.threads;
+    let default = Proposal { ways: Proposal::ways_of(&network), ..Proposal::default() };
+    let default_tasks: Vec<(String, f64)> =
+        network.program.tasks.iter().map(|t| (t.text.clone(), t.uses as f64)).collect();
+    let found = Proposal::found(&network, reports, &settling.from.target, settling.max_error);
+    let begin = Instant::now();
+    let first = Entrant::build(&mut network, found.clone(), reports, settling)?;
+    let Some(budget) = settling.compare else {
+        let choices = first.proposal.apply(&mut network, reports);
         return Ok(Settled {
-            on_one_thread: count_limited(&rule, from.threads),
-            artefact: tuned,
-            lock,
+            lock: Lock::new(&network, &choices, &first.rule, &settling.from),
+            on_one_thread: count_limited(&first.rule, threads),
+            artefact: first.artefact,
             kept_default: Vec::new(),
             default_won: false,
             comparison: None,
+            bests: Vec::new(),
+            compared: 1,
         });
     };
-    let mut default_session = session(&baseline.model, from.threads)?;
-    let model = load(&tuned)?;
-    let contest = contest(&model, &mut default_session, from.threads, budget / 2)?;
-    let mut proposals = propose(&found, &rule, &contest);
-    // Proposals that differ in threads only have the same artefact.
-    let mut built = vec![(found.clone(), tuned, model)];
-    let (mut sessions, mut artefacts) = (vec![default_session], Vec::new());
-    for Proposal { choices, limits } in &proposals {
-        let known = built.iter().position(|(own, ..)| own == choices);
-        if known.is_none() {
-            let artefact = network.compile_as(&from.target, choices, None, *jobs)?;
-            let model = load(&artefact)?;
-            built.push((choices.clone(), artefact, model));
+    let known: BTreeSet<String> = default_tasks.iter().map(|(text, _)| text.clone()).collect();
+    let variations = found.variations(&network, reports, &known, settling.max_error, VARIATIONS);
+    let room = Room { each: begin.elapsed(), budget, until: settling.until, bytes: first.bytes() };
+    let mut entrants = vec![first];
+    for variation in variations {
+        if !room.has_one_more(entrants.len()) {
+            break;
         }
-        artefacts.push(known.unwrap_or(built.len() - 1));
-        sessions.push(limited(&built[artefacts[artefacts.len() - 1]].2, limits, from.threads)?);
+        entrants.push(Entrant::build(&mut network, variation, reports, settling)?);
+    }
+    let compared = entrants.len() + 1;
+    let mut default_session = session(&baseline.model, threads)?;
+    let measured = measure(&mut default_session, (&default, &default_tasks), &entrants, threads, budget / 2)?;
+    let best = measured.best(&found, &network);
+    let serial = measured.serial(&best);
+    let composed = match entrants.iter().position(|entrant| entrant.proposal == best) {
+        Some(at) => at,
+        None => {
+            // The others have done their part, and their memory may be needed.
+            entrants.truncate(1);
+            entrants.push(Entrant::build(&mut network, best, reports, settling)?);
+            1
+        }
+    };
+    // What was found, what is best in place, and the same with kernels on one thread.
+    let mut racers: Vec<(usize, Vec<Option<usize>>)> = Vec::new();
+    for (at, serial) in [(0, &BTreeSet::new()), (composed, &BTreeSet::new()), (composed, &serial)] {
+        let racer = (at, entrants[at].limits(serial));
+        if !racers.contains(&racer) {
+            racers.push(racer);
+        }
+    }
+    let mut sessions = vec![default_session];
+    for (at, limits) in &racers {
+        sessions.push(limited(&entrants[*at].model, limits, threads)?);
     }
     let raced = race(&mut sessions.iter_mut().collect::<Vec<_>>(), budget / 2)?;
-    let best =
-        (1..sessions.len()).fold(0, |best, at| if raced.ahead[at] > raced.ahead[best] { at } else { best });
-    let (mut artefact, Proposal { choices, limits }) = match best.checked_sub(1) {
-        Some(at) => (built.swap_remove(artefacts[at]).1, proposals.swap_remove(at)),
+    drop(sessions);
+    let winner =
+        (1..=racers.len()).fold(0, |best, at| if raced.ahead[at] > raced.ahead[best] { at } else { best });
+    let (mut artefact, proposal, limits) = match winner.checked_sub(1) {
+        Some(at) => {
+            let (entrant, limits) = racers.swap_remove(at);
+            let Entrant { artefact, proposal, .. } = entrants.swap_remove(entrant);
+            (artefact, proposal, limits)
+        }
         None => {
             let limits = baseline.artefact.manifest.kernels.iter().map(|k| k.threads).collect();
-            (baseline.artefact, Proposal { choices: vec![Choice::Default; found.len()], limits })
+            (baseline.artefact, default, limits)
         }
     };
     for (kernel, limit) in artefact.manifest.kernels.iter_mut().zip(&limits) {
         kernel.threads = *limit;
     }
-    let (default, fastest, default_won) = (raced.latencies[0], raced.latencies[best], best == 0);
-    let in_place = contest.of(&choices, &limits);
-    let alone = sum_alone(network, reports, &choices);
-    let explanation = explain(network, reports, &choices, &in_place, alone, fastest.quartile);
-    let name = |at: usize| reports.get(at).copied().flatten().map_or(String::new(), |r| r.name.clone());
-    let is_put_back = |at: &usize| !default_won && choices[*at] != found[*at];
+    let choices = proposal.apply(&mut network, reports);
+    let tasks = &network.program.tasks;
+    let pick = |task: &Task| proposal.picks.get(&task.text).copied().unwrap_or_default();
+    let (default, tuned, default_won) = (raced.latencies[0], raced.latencies[winner], winner == 0);
+    let in_place = measured.of(tasks, &pick, &limits);
+    let alone: f64 = tasks.iter().filter_map(|task| alone(reports, task, pick(task))).sum();
+    let explanation = explain(tasks, reports, &pick, &in_place, alone, tuned.quartile);
+    let is_put_back =
+        |task: &&Task| !default_won && pick(task) == Pick::Default && found.picks.contains_key(&task.text);
+    let name = |task: &Task| reports.get(&task.text).map(|report| report.name.clone());
     Ok(Settled {
-        lock: Lock::new(network, &choices, &limits, from),
+        lock: Lock::new(&network, &choices, &limits, &settling.from),
         artefact,
-        kept_default: (0..choices.len()).filter(is_put_back).map(name).collect(),
-        on_one_thread: count_limited(&limits, from.threads),
+        kept_default: tasks.iter().filter(is_put_back).filter_map(name).collect(),
+        on_one_thread: count_limited(&limits, threads),
         default_won,
-        comparison: Some(Comparison { default, tuned: fastest, alone, in_place, explanation }),
+        comparison: Some(Comparison { default, tuned, alone, in_place, explanation }),
+        bests: tasks.iter().filter_map(|task| measured.to_store(task, pick(task), reports)).collect(),
+        compared,
     })
 }
 
-/// A way to build a network: a schedule for each kernel, and how many threads it may use.
-#[derive(Clone, Debug, PartialEq)]
-struct Proposal {
-    choices: Vec<Choice>,
-    limits: Vec<Option<usize>>,
+/// What there is for artefacts that are compared.
+struct Room {
+    /// What one takes to compile.
+    each: Duration,
+    /// Time for the comparison.
+    budget: Duration,
+    /// When all must be done.
+    until: Option<Instant>,
+    /// What one takes in memory.
+    bytes: f64,
 }
 
-/// What to race beside the default: everything that was found, with the threads of the usual rule; the default put back where
-/// it is faster in place; one thread as well where that is faster in place. How fast a kernel is depends on what those before
-/// it leave in the caches, so what is better kernel by kernel need not be better as a whole.
-fn propose(found: &[Choice], rule: &[Option<usize>], contest: &Contest) -> Vec<Proposal> {
-    let (default, tuned) = (&contest.default.typical, &contest.tuned.typical);
-    let is_behind = |at: usize| matches!(found[at], Choice::Tuned(_)) && default[at] < tuned[at];
-    let is_serial = |at: usize| {
-        let one = contest.serial.as_ref().map(|serial| serial.typical[at]);
-        one.is_some_and(|one| !is_behind(at) && one < tuned[at] * (1.0 - ONE_THREAD_WINS))
-    };
-    let mixed = |at: usize| if is_behind(at) { Choice::Default } else { found[at].clone() };
-    let mixed: Vec<Choice> = (0..found.len()).map(mixed).collect();
-    let limits = (0..found.len()).map(|at| if is_serial(at) { Some(1) } else { rule[at] }).collect();
-    let mut out = vec![Proposal { choices: found.to_vec(), limits: rule.to_vec() }];
-    for limits in [rule.to_vec(), limits] {
-        let proposal = Proposal { choices: mixed.clone(), limits };
-        if !out.contains(&proposal) {
-            out.push(proposal);
-        }
+impl Room {
+    /// Whether one more may be compiled beside so many. Another one follows, of what comes out.
+    fn has_one_more(&self, entrants: usize) -> bool {
+        let in_time = self.until.is_none_or(|until| Instant::now() + self.each * 2 + self.budget <= until);
+        let bytes = self.bytes * (entrants + 2) as f64;
+        in_time && available_memory().is_none_or(|free| bytes <= MEMORY * free)
     }
-    out
+}
+
+/// Runs the default and the entrants in turns, and what was found, which is the first, also with every kernel on one thread.
+fn measure(
+    default: &mut Session,
+    (proposal, tasks): (&Proposal, &[(String, f64)]),
+    entrants: &[Entrant],
+    threads: usize,
+    budget: Duration,
+) -> Result<Measured, SettleError> {
+    let limited =
+        |entrant: &Entrant, limit| limited(&entrant.model, &vec![limit; entrant.tasks.len()], threads);
+    let mut sessions = Vec::new();
+    for entrant in entrants {
+        sessions.push(limited(entrant, None)?);
+    }
+    if let Some(found) = entrants.first().filter(|_| threads > 1) {
+        sessions.push(limited(found, Some(1))?);
+    }
+    let all = std::iter::once(default).chain(&mut sessions);
+    let mut times = profile(&mut all.collect::<Vec<_>>(), budget)?.into_iter();
+    let mut measured = Measured::default();
+    if let Some(own) = times.next() {
+        measured.add(proposal, tasks, &own);
+    }
+    for (entrant, own) in entrants.iter().zip(&mut times) {
+        measured.add(&entrant.proposal, &entrant.tasks, &own);
+    }
+    if let (Some(found), Some(own)) = (entrants.first(), times.next()) {
+        measured.add_serial(&found.tasks, &own);
+    }
+    Ok(measured)
+}
+
+/// Bytes of memory that programs may still take, where the system says so.
+fn available_memory() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0)
 }
 
 fn count_limited(limits: &[Option<usize>], threads: usize) -> usize {
@@ -240,80 +356,33 @@ fn limited(model: &Arc<Model>, limits: &[Option<usize>], threads: usize) -> Resu
     Ok(session)
 }
 
-/// The times of every kernel in place.
-struct Contest {
-    default: InPlace,
-    tuned: InPlace,
-    /// The tuned artefact with every kernel on one thread, where there are more.
-    serial: Option<InPlace>,
-}
-
-impl Contest {
-    /// The times of an artefact's kernels, as far as they do not depend on each other.
-    fn of(&self, choices: &[Choice], limits: &[Option<usize>]) -> InPlace {
-        let from = |at: usize| match (&choices[at], &self.serial) {
-            (Choice::Default, _) => &self.default,
-            (_, Some(serial)) if limits[at] == Some(1) => serial,
-            _ => &self.tuned,
-        };
-        let all = 0..choices.len();
-        InPlace {
-            kernels: all.clone().map(|at| from(at).kernels[at]).collect(),
-            typical: all.map(|at| from(at).typical[at]).collect(),
-            plain: self.tuned.plain,
-        }
-    }
-}
-
-fn contest(
-    model: &Arc<Model>,
-    default: &mut Session,
-    threads: usize,
-    budget: Duration,
-) -> Result<Contest, SettleError> {
-    let kernels = model.manifest().kernels.len();
-    let mut tuned = limited(model, &vec![None; kernels], threads)?;
-    let mut serial = limited(model, &vec![Some(1); kernels], threads)?;
-    let mut sessions = vec![default, &mut tuned];
-    if threads > 1 {
-        sessions.push(&mut serial);
-    }
-    let mut times = profile(&mut sessions, budget)?.into_iter();
-    let (Some(default), Some(tuned_times)) = (times.next(), times.next()) else {
-        unreachable!("every session has its times")
+/// Seconds of all uses of a task alone.
+fn alone(reports: &Reports<'_>, task: &Task, pick: Pick) -> Option<f64> {
+    let report = reports.get(&task.text)?;
+    let seconds = match pick {
+        Pick::Default => report.default_seconds,
+        Pick::Found(at) => candidates(report).get(at).map_or(report.best_seconds, |c| c.seconds),
     };
-    Ok(Contest { default, tuned: tuned_times, serial: times.next() })
-}
-
-/// Seconds of a task alone, by its choice.
-fn alone(report: &TaskReport, choice: &Choice) -> f64 {
-    if matches!(choice, Choice::Default) { report.default_seconds } else { report.best_seconds }
-}
-
-/// All tasks alone, each as often as the network uses it.
-fn sum_alone(network: &Network, reports: &[Option<&TaskReport>], choices: &[Choice]) -> f64 {
-    let tasks = network.program.tasks.iter().zip(reports).zip(choices);
-    tasks.filter_map(|((task, report), choice)| Some(task.uses as f64 * alone((*report)?, choice))).sum()
+    Some(task.uses as f64 * seconds)
 }
 
 /// Why a network takes another time than its tasks alone: one line, `None` when they agree. All times are those with
 /// little disturbance.
 fn explain(
-    network: &Network,
-    reports: &[Option<&TaskReport>],
-    choices: &[Choice],
+    tasks: &[Task],
+    reports: &Reports<'_>,
+    pick: &dyn Fn(&Task) -> Pick,
     in_place: &InPlace,
     sum: f64,
     end: f64,
 ) -> Option<String> {
-    if reports.iter().any(Option::is_none) || (end - sum).abs() <= WORTH_EXPLAINING * sum {
+    if (end - sum).abs() <= WORTH_EXPLAINING * sum {
         return None;
     }
     let mut farther: Vec<(f64, &str)> = Vec::new();
-    for (at, (report, choice)) in reports.iter().zip(choices).enumerate() {
-        let report = (*report)?;
-        let uses = network.program.tasks[at].uses as f64;
-        farther.push((in_place.kernels[at] - uses * alone(report, choice), report.name.as_str()));
+    for (task, own) in tasks.iter().zip(&in_place.kernels) {
+        let report = reports.get(&task.text)?;
+        farther.push((own - alone(reports, task, pick(task))?, report.name.as_str()));
     }
     farther.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
     let kernels: f64 = farther.iter().map(|(seconds, _)| seconds).sum();
@@ -338,30 +407,6 @@ fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_faster_in_place_is_proposed_and_nothing_twice() {
-        let times = |us: [f64; 3]| InPlace { kernels: us.to_vec(), typical: us.to_vec(), plain: 0.0 };
-        let contest = |serial: [f64; 3]| Contest {
-            default: times([5.0, 2.0, 4.0]),
-            tuned: times([4.0, 3.0, 4.0]),
-            serial: Some(times(serial)),
-        };
-        let tuned = || Choice::Tuned(Trace::default());
-        let found = [tuned(), tuned(), Choice::Default];
-        let rule = [None, None, Some(1)];
-        let proposals = propose(&found, &rule, &contest([3.0, 1.0, 3.9]));
-        let mixed = vec![tuned(), Choice::Default, Choice::Default];
-        assert_eq!(proposals.len(), 3);
-        assert_eq!((&proposals[0].choices[..], &proposals[0].limits[..]), (&found[..], &rule[..]));
-        assert_eq!((&proposals[1].choices, &proposals[1].limits[..]), (&mixed, &rule[..]));
-        assert_eq!(
-            (&proposals[2].choices, &proposals[2].limits[..]),
-            (&mixed, &[Some(1), None, Some(1)][..])
-        );
-        assert_eq!(propose(&found, &rule, &contest([9.0; 3])).len(), 2);
-        assert_eq!(propose(&found[..1], &rule[..1], &contest([9.0; 3])).len(), 1);
-    }
 
     #[test]
     fn limits_count_only_where_there_are_threads() {

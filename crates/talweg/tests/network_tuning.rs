@@ -51,7 +51,7 @@ fn a_lock_rebuilds_the_same_bits() {
     let report = json(&succeeds(at, &arguments));
     let network = &report["networks"][0];
     assert_eq!(network["model"], "net");
-    for field in ["default_ms", "tuned_ms", "tasks_alone_ms", "tasks_in_place_ms"] {
+    for field in ["default_ms", "tuned_ms", "tasks_alone_ms", "tasks_in_place_ms", "compared"] {
         assert!(network[field].as_f64().is_some_and(|ms| ms > 0.0), "{field} in {network}");
     }
     let lock = json(&std::fs::read_to_string(at.join("net.talweg.lock")).expect("a lock"));
@@ -69,6 +69,25 @@ fn a_lock_rebuilds_the_same_bits() {
     let bench =
         succeeds(at, &["bench", "renamed.onnx", "--lock", "net.talweg.lock", "--budget", "0.01", "--pin"]);
     assert!(bench.contains("median"), "{bench}");
+}
+
+#[test]
+fn what_a_run_had_at_a_moment_can_be_compiled() {
+    let folder = folder();
+    let at = folder.path();
+    succeeds(at, &["tune", "net.onnx", "--trials", "24", "--batch", "8"]);
+    let compile = ["compile", "net.onnx", "-o", "early.talweg", "--json", "--as-of"];
+    let with = |more: &[&'static str]| [&compile[..], more].concat();
+    let report = json(&succeeds(at, &with(&["1h", "--run", "1"])));
+    assert_eq!(report["tuned"], report["tasks"], "{report}");
+    succeeds(at, &["run", "early.talweg", "--output", "y.npy"]);
+    std::fs::remove_file(at.join("early.talweg")).expect("an artefact");
+    refuses(at, &with(&["1ms"]), &["had measured nothing", "--as-of"]);
+    refuses(at, &with(&["soon"]), &["--as-of soon", "30s"]);
+    refuses(at, &with(&["1h", "--run", "7"]), &["7"]);
+    refuses(at, &with(&["1h", "--db", "none.db"]), &["none.db"]);
+    refuses(at, &["compile", "net.onnx", "-o", "early.talweg", "--run", "1"], &["--as-of"]);
+    assert!(!at.join("early.talweg").exists());
 }
 
 #[test]

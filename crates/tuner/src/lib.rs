@@ -4,7 +4,7 @@
 //! or nothing is left to gain. Whatever is measured is stored in one transaction a batch, so a killed run loses at
 //! most the batch in flight, and the next run resumes from the records. A winner is checked against the reference
 //! interpreter, compared with the default schedule in alternating runs, and only then stored as best: after the batch
-//! that found it, and once more at the end.
+//! that found it, and once more at the end; tasks of networks are compared at the end by the caller, in place.
 //!
 //! | module | holds |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | `prepare` | the space and the search of a task, before its first batch |
 //! | `round` | one batch of a task: ask, build, measure, store, tell |
 //! | [`seed`] | the default schedule as a candidate |
+//! | [`sharing`] | what the threads of a schedule share |
 //! | [`task`] | the state of one task |
 //! | [`finals`] | the alternating comparison of the fastest candidates with the default |
 //! | [`runner`] | where candidates run: worker processes, or a simulated device |
@@ -38,6 +39,7 @@ pub mod report;
 mod round;
 pub mod runner;
 pub mod seed;
+pub mod sharing;
 pub mod slice;
 pub mod strategy;
 pub mod switches;
@@ -53,4 +55,5 @@ pub use runner::{Runner, Simulated, Workers};
 pub use strategy::{ModelKind, StrategyKind};
 pub use talweg_search::objective::{Fork, Network, Objective};
 pub use talweg_search::{FelixParams, SimulatedDevice};
+pub use task::Contender;
 pub use tuner::Tuner;

@@ -1,5 +1,6 @@
 //! What to tune, how, and for how long.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,6 +85,9 @@ pub struct TuneOptions {
     pub alternations: usize,
     /// Candidates in the final comparison.
     pub finalists: usize,
+    /// Tasks, by their positions, that have no finals: their fastest candidates are compared by the caller, in the network they
+    /// belong to. The reports have them.
+    pub without_finals: BTreeSet<usize>,
     /// When so many first candidates of a task fail, all of them, tuning stops.
     pub failures: usize,
     /// A task gets no more batches when so many have improved it by less than half a percent.
@@ -134,6 +138,7 @@ impl TuneOptions {
             slow_factor: 1.3,
             alternations: 13,
             finalists: 8,
+            without_finals: BTreeSet::new(),
             failures: 32,
             patience: 20,
             seeds: 3,

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use talweg_db::RecordId;
 use talweg_search::objective::Network;
+
+use crate::task::Contender;
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +100,12 @@ pub struct TaskReport {
     /// The fastest of the strategy's first batch, in seconds, before anything of this task was measured; candidates near
     /// the default schedule, which are measured with it, aside.
     pub first_batch: Option<f64>,
+    /// The fastest candidates by the times of the search, fastest first.
+    pub contenders: Vec<Contender>,
+    /// One that was the fastest earlier: it was chosen among fewer moments, so less by chance.
+    pub earlier: Option<Contender>,
+    /// The record of the default schedule.
+    pub default: RecordId,
 }
 
 /// Where the time of a run went, in seconds.

@@ -182,7 +182,8 @@ impl<R: Runner> Tuner<R> {
         for (one, id) in measured.iter().zip(&ids) {
             if let (Some(seconds), Some(error)) = (one.seconds, one.record.verification) {
                 let trace = one.record.trace.clone();
-                task.offer(Contender { record: *id, seconds, trace, error }, self.options.finalists);
+                let contender = Contender::new(*id, seconds, trace, error, &task.spec.dag);
+                task.offer(contender, self.options.finalists);
             }
         }
         listener(Event::Saved { task: at, records: records.len(), trials: self.trials });

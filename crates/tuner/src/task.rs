@@ -1,9 +1,10 @@
 //! The state of one task: its space, its search, what is known of its candidates.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use talweg_db::{Failure, NewRecord, RecordId, TaskKey};
-use talweg_ir::{Nest, verify_nest};
+use talweg_ir::{Dag, Nest, verify_nest};
 use talweg_schedule::concrete::concretize;
 use talweg_schedule::{Schedule, Trace, analytic};
 use talweg_search::Candidate;
@@ -15,7 +16,11 @@ use crate::error::TuneError;
 use crate::options::TaskSpec;
 use crate::report::{FailureGroup, Failures, StopReason, TaskReport};
 use crate::runner::Runner;
+use crate::sharing::shared_axes;
 use crate::strategy::Search;
+
+/// Ways to share work among threads, of which the fastest candidate is kept.
+const MOST_SHARES: usize = 4;
 
 /// A stored record that may win.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +33,16 @@ pub struct Contender {
     pub trace: String,
     /// Its largest relative error against the reference.
     pub error: f64,
+    /// What its threads share, see [`shared_axes`].
+    pub shares: String,
+}
+
+impl Contender {
+    /// A record of a task.
+    pub fn new(record: RecordId, seconds: f64, trace: String, error: f64, dag: &Dag) -> Contender {
+        let shares = Trace::parse(&trace).map_or(String::new(), |trace| shared_axes(&trace, dag));
+        Contender { record, seconds, trace, error, shares }
+    }
 }
 
 /// The default schedule, built.
@@ -66,6 +81,8 @@ pub struct TaskRun<R: Runner> {
     pub default: DefaultSchedule<R::Kernel>,
     /// The fastest candidates, fastest first.
     pub contenders: Vec<Contender>,
+    /// Those that were the fastest for a while, in their order.
+    pub leaders: Vec<Contender>,
     /// What the scheduler sees.
     pub state: TaskState,
     /// Candidates measured in this run.
@@ -107,13 +124,23 @@ impl<R: Runner> TaskRun<R> {
         if self.default_counts { fastest.min(self.default.contender.seconds) } else { fastest }
     }
 
-    /// Keeps a candidate if it is among the fastest `capacity`.
+    /// Keeps a candidate if it is among the fastest `capacity`, or the fastest whose threads share what its threads share.
     pub fn offer(&mut self, contender: Contender, capacity: usize) {
-        let at = self.contenders.partition_point(|c| c.seconds <= contender.seconds);
-        if at < capacity && !self.contenders.iter().any(|c| c.trace == contender.trace) {
-            self.contenders.insert(at, contender);
-            self.contenders.truncate(capacity);
+        if self.contenders.iter().any(|c| c.trace == contender.trace) {
+            return;
         }
+        let at = self.contenders.partition_point(|c| c.seconds <= contender.seconds);
+        if at == 0 {
+            self.leaders.push(contender.clone());
+        }
+        self.contenders.insert(at, contender);
+        let mut known = BTreeSet::new();
+        let mut place = 0;
+        self.contenders.retain(|c| {
+            place += 1;
+            let is_first = known.insert(c.shares.clone()) && known.len() <= MOST_SHARES;
+            place <= capacity || is_first
+        });
     }
 
     /// What is known of the task when this contender has won.
@@ -140,6 +167,19 @@ impl<R: Runner> TaskRun<R> {
             curve_trials: self.curve_trials.clone(),
             curve_traces: self.curve_traces.clone(),
             first_batch: self.first_batch,
+            contenders: self.contenders.clone(),
+            // The middle of those before the last.
+            earlier: self.leaders.get((self.leaders.len().max(1) - 1) / 2).cloned(),
+            default: self.default.contender.record,
+        }
+    }
+
+    /// What is known of the task by the times of the search alone.
+    pub fn as_searched(&self) -> TaskReport {
+        let default = &self.default.contender;
+        match self.contenders.first().filter(|fastest| fastest.seconds < default.seconds) {
+            Some(fastest) => self.report(fastest, fastest.seconds, default.seconds, false),
+            None => self.report(default, default.seconds, default.seconds, true),
         }
     }
 

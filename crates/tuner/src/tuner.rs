@@ -184,11 +184,12 @@ impl<R: Runner> Tuner<R> {
         let is_beaten = |at: usize| networks.iter().all(|n| n.is_beaten(&seconds, at, FAR_BEHIND));
         let mut reports = Vec::new();
         for (at, task) in tasks.iter_mut().enumerate() {
-            let is_late = self.options.stop.load(Ordering::Relaxed)
-                || self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
-            let report = match is_late || is_beaten(at) {
-                true => self.finish_at_once(at, task, listener)?,
-                false => self.finish(at, task, listener)?,
+            let is_stopped = self.options.stop.load(Ordering::Relaxed);
+            let is_late = self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
+            let report = match self.options.without_finals.contains(&at) {
+                true if !is_stopped => task.as_searched(),
+                false if !is_stopped && !is_late && !is_beaten(at) => self.finish(at, task, listener)?,
+                _ => self.finish_at_once(at, task, listener)?,
             };
             reports.push(report);
         }
@@ -271,10 +272,12 @@ impl<R: Runner> Tuner<R> {
         let Some(budget) = options.budget else { return Duration::ZERO };
         let open = options.alternations.min(OPEN_ROUNDS) * (options.finalists + 1);
         let closed = options.alternations.saturating_sub(OPEN_ROUNDS) * (CLOSED_FIELD + 1);
-        let runs = ((open + closed) * self.specs.len()) as f64;
+        let with_finals = self.specs.len() - options.without_finals.len();
+        let runs = ((open + closed) * with_finals) as f64;
         let each = options.turn().as_secs_f64() + 0.005;
         // A run also checks and warms up, which for slow kernels is what takes the time.
-        let slow = 2.0 * self.default_seconds * (open + closed) as f64;
+        let share = with_finals as f64 / self.specs.len().max(1) as f64;
+        let slow = 2.0 * self.default_seconds * (open + closed) as f64 * share;
         let proofs = self.proof() * self.unproven as u32;
         (Duration::from_secs_f64(runs * each + slow) + proofs).min(budget / 5) + options.reserve
     }
@@ -316,6 +319,7 @@ impl<R: Runner> Tuner<R> {
             search,
             data,
             contenders: Vec::new(),
+            leaders: Vec::new(),
             state,
             trials: 0,
             successes: 0,
@@ -393,7 +397,7 @@ impl<R: Runner> Tuner<R> {
             if let (Some(seconds), Some(error)) = (sample.outcome.seconds(), record.verification) {
                 task.successes += 1;
                 let trace = record.trace.clone();
-                let contender = Contender { record: record.id, seconds, trace, error };
+                let contender = Contender::new(record.id, seconds, trace, error, &task.spec.dag);
                 task.offer(contender, self.options.finalists);
             }
             samples.push(sample);
@@ -435,7 +439,7 @@ impl<R: Runner> Tuner<R> {
         record.elapsed = Some(self.options.elapsed());
         let ids = self.db.insert_batch(&[record])?.ids;
         let error = timing.error.unwrap_or(0.0);
-        let contender = Contender { record: ids[0], seconds: timing.seconds, trace: text, error };
+        let contender = Contender::new(ids[0], timing.seconds, text, error, &spec.dag);
         Ok(DefaultSchedule { kernel, contender, measured: timing.measured })
     }
 
@@ -458,7 +462,8 @@ impl<R: Runner> Tuner<R> {
         let stored = self.db.best(&task.key, &self.target, self.options.threads as u32)?;
         let stored = stored.and_then(|best| {
             let seconds = best.record.typical_seconds()?;
-            Some(Contender { record: best.record.id, seconds, trace: best.record.trace, error: best.error })
+            let (record, trace) = (best.record.id, best.record.trace);
+            Some(Contender::new(record, seconds, trace, best.error, &task.spec.dag))
         });
         let winner = stored.unwrap_or_else(|| default.clone());
         let default_won = winner.trace == default.trace;
@@ -475,12 +480,13 @@ impl<R: Runner> Tuner<R> {
         listener: Listener<'_>,
     ) -> Result<TaskReport, TuneError> {
         let stored = self.db.best(&task.key, &self.target, self.options.threads as u32)?;
+        task.contenders.truncate(self.options.finalists);
         if let Some(best) = stored.filter(|_| self.options.resume) {
             let known = task.contenders.iter().any(|c| c.trace == best.record.trace);
             if !known && best.record.trace != task.default.contender.trace {
                 let seconds = best.record.typical_seconds().unwrap_or(f64::INFINITY);
                 let (record, trace, error) = (best.record.id, best.record.trace, best.error);
-                task.contenders.push(Contender { record, seconds, trace, error });
+                task.contenders.push(Contender::new(record, seconds, trace, error, &task.spec.dag));
             }
         }
         let parsed = task.contenders.iter().filter_map(|c| {

@@ -199,7 +199,7 @@ fn exhausted_spaces_and_requirements_end_the_run() {
     (easy.objective, easy.good_enough) = (Objective::Requirement, Some(1e3));
     let mut tuner = Tuner::with_runner(easy, vec![task(SMALL)], simulated()).expect("a tuner");
     let report = tuner.run(&mut |_| {}).expect("the run ends well");
-    assert_eq!((report.reason, report.trials), (StopReason::GoodEnough, 16));
+    assert_eq!((report.reason, report.trials), (StopReason::GoodEnough, 0), "the default is good enough");
     let early = Objective::EarlyStop { rounds: 2, gain: 0.01 };
     let options = TuneOptions { objective: early, ..options(StrategyKind::Random, 100_000) };
     let mut tuner = Tuner::with_runner(options, vec![task(SMALL)], simulated()).expect("a tuner");

@@ -146,7 +146,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         seed: options.seed,
         strategy: options.strategy.name().into(),
     };
-    let budget = options.budget;
+    let budget = (options.budget, options.started);
     let dashboard = match &arguments.dashboard {
         Some(place) => Some(Watching::start(place, &options, &tasks, !arguments.simulated)?),
         None => None,

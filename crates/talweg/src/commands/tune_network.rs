@@ -2,25 +2,35 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use talweg::in_place_finals::Reports;
 use talweg::lock::{Lock, Provenance};
 use talweg::network::Network;
 use talweg::network_tuning::{Baseline, Settled, Settling, settle};
+use talweg_db::{Database, Replace};
 use talweg_graph::Task;
 use talweg_target::Target;
 use talweg_tuner::{Fork, StopReason, TaskSpec, TuneOptions, TuneReport};
 
-use super::model::{jobs, winners};
+use super::model::jobs;
 use super::{Failure, check_memory};
 
 /// The share of the budget for comparing a network's artefacts, and its bounds.
-const COMPARING: f64 = 0.04;
+const COMPARING: f64 = 0.06;
 const COMPARING_LEAST: Duration = Duration::from_secs(1);
-const COMPARING_MOST: Duration = Duration::from_secs(12);
-/// Artefacts that are compiled after the search, at most, in units of the first compilation, with some reserve.
-const COMPILATIONS: f64 = 3.5;
+const COMPARING_MOST: Duration = Duration::from_secs(15);
+/// Artefacts that are compiled after the search: what is found, what is best in place, and variations as time permits. A
+/// share of the budget is kept for them, and time for the first two at least.
+const COMPILATIONS: f64 = 6.0;
+const COMPILATIONS_LEAST: f64 = 2.4;
+const COMPILING: f64 = 0.12;
+/// The share of the budget by which the last round may come too late.
+const LAST_ROUND: f64 = 0.02;
+/// Bytes of an artefact that are written to a file in a second; weights of other algorithms may be larger by this factor.
+const WRITING: f64 = 350e6;
+const GROWTH: f64 = 1.5;
 
 /// A network on its way through tuning.
 pub struct Tuning {
@@ -65,20 +75,6 @@ impl Tuning {
         let steps = steps(&network, &positions);
         let output = PathBuf::from(format!("{}.talweg", network.program.graph.name));
         Ok(Tuning { network, positions, steps, output, baseline: None })
-    }
-
-    /// Chooses the algorithms by what was measured. Where that changes them, the default to compare with changes too.
-    fn choose(&mut self, from: &Provenance, db: &Path) -> Result<(), Failure> {
-        let texts = |network: &Network| -> Vec<String> {
-            network.program.tasks.iter().map(|task| task.text.clone()).collect()
-        };
-        let before = texts(&self.network);
-        winners(db, &mut self.network, &from.target, from.threads)?;
-        if texts(&self.network) != before {
-            let baseline = Baseline::build(&self.network, &from.target, jobs()).map_err(Failure::work)?;
-            self.baseline = Some(baseline);
-        }
-        Ok(())
     }
 }
 
@@ -145,43 +141,65 @@ pub fn prepare(
     options.steps = networks.iter().flat_map(|tuning| tuning.steps.clone()).collect();
     // Operators that are tuned beside networks.
     let is_alone = |at: &usize| !options.steps.iter().any(|step| step.ways.iter().flatten().any(|t| t == at));
-    let alone: Vec<usize> = (0..tasks.len()).filter(is_alone).collect();
+    let (alone, together): (Vec<usize>, Vec<usize>) = (0..tasks.len()).partition(is_alone);
+    options.without_finals = together.into_iter().collect();
     options.steps.extend(alone.into_iter().map(|at| Fork { ways: vec![vec![at]], count: tasks[at].weight }));
+    let count = networks.len() as f64;
     for tuning in networks.iter_mut() {
         let baseline = Baseline::build(&tuning.network, &options.target, jobs()).map_err(Failure::work)?;
-        reserve += baseline.seconds * COMPILATIONS + comparing(options.budget).as_secs_f64();
+        let share = options.budget.map_or(f64::INFINITY, |b| b.as_secs_f64() * COMPILING / count);
+        let compilations =
+            (baseline.seconds * COMPILATIONS).min(share).max(baseline.seconds * COMPILATIONS_LEAST);
+        let writing = baseline.artefact.weights_bytes() as f64 * GROWTH / WRITING;
+        reserve += compilations + comparing(options.budget).as_secs_f64() + writing;
+        reserve += options.budget.map_or(0.0, |b| (b.as_secs_f64() * LAST_ROUND).clamp(0.2, 2.0));
         let caches = options.target.l3.max(options.target.l2 * options.target.cores as u64);
         options.surroundings.cold_constants |=
             options.surroundings.hand_over && baseline.artefact.weights_bytes() > caches;
         tuning.baseline = Some(baseline);
     }
-    let most = options.budget.map_or(f64::INFINITY, |b| b.as_secs_f64() / 3.0);
+    let most = options.budget.map_or(f64::INFINITY, |b| b.as_secs_f64() / 2.0);
     options.reserve = Duration::from_secs_f64(reserve.min(most).min(1e6));
     Ok(())
 }
 
-/// Settles on an artefact for every network and writes it with its lock.
+/// Settles on an artefact for every network, writes it with its lock, and stores the schedules it has as the best. All of it
+/// is to be done when the budget, counted from `started`, is used up.
 pub fn finish(
     networks: Vec<Tuning>,
     report: &TuneReport,
     from: &Provenance,
-    budget: Option<Duration>,
+    (budget, started): (Option<Duration>, Instant),
     db: &Path,
 ) -> Result<Vec<Tuned>, Failure> {
     let compare = (report.reason != StopReason::Interrupted).then(|| comparing(budget));
-    let settling = Settling { from: from.clone(), jobs: jobs(), compare };
     let mut out = Vec::new();
-    for mut tuning in networks {
-        tuning.choose(from, db)?;
+    let count = networks.len() as u32;
+    for (at, tuning) in networks.into_iter().enumerate() {
         let Tuning { network, positions, output, baseline, .. } = tuning;
         let Some(baseline) = baseline else { continue };
-        let place = |task: &Task| positions.get(&task.text).and_then(|at| report.tasks.get(*at));
-        let reports: Vec<_> = network.program.tasks.iter().map(place).collect();
-        let settled = settle(&network, baseline, &reports, &settling).map_err(Failure::work)?;
+        let writing = Duration::from_secs_f64(baseline.artefact.weights_bytes() as f64 * GROWTH / WRITING);
+        // Those that follow have as much time each.
+        let until = budget.map(|budget| {
+            let left = budget.saturating_sub(started.elapsed());
+            Instant::now() + (left / (count - at as u32)).saturating_sub(writing)
+        });
+        let max_error = network.max_error;
+        let settling = Settling { from: from.clone(), jobs: jobs(), compare, until, max_error };
+        let known = |(text, at): (&String, &usize)| Some((text.clone(), report.tasks.get(*at)?));
+        let reports: Reports<'_> = positions.iter().filter_map(known).collect();
+        let name = network.program.graph.name.clone();
+        let settled = settle(network, baseline, &reports, &settling).map_err(Failure::work)?;
         settled.artefact.write(&output).map_err(Failure::input)?;
         let lock = Lock::beside(&output);
         settled.lock.write(&lock).map_err(Failure::input)?;
-        out.push(Tuned { model: network.program.graph.name.clone(), output, lock, settled });
+        if !settled.bests.is_empty() {
+            let mut db = Database::open_existing(db).map_err(Failure::input)?;
+            for best in &settled.bests {
+                db.store_best(best, Replace::Always).map_err(Failure::work)?;
+            }
+        }
+        out.push(Tuned { model: name, output, lock, settled });
     }
     Ok(out)
 }
@@ -192,7 +210,7 @@ impl Tuned {
         let Settled { kept_default, on_one_thread, default_won, comparison, .. } = &self.settled;
         let mut object = json!({
             "model": self.model, "output": self.output, "lock": self.lock, "kept_default": kept_default,
-            "on_one_thread": on_one_thread, "default_won": default_won,
+            "on_one_thread": on_one_thread, "default_won": default_won, "compared": self.settled.compared,
         });
         if let Some(c) = comparison {
             object["default_ms"] = json!(c.default.median * 1e3);
@@ -213,12 +231,14 @@ impl Tuned {
         if let Some(c) = comparison {
             let ms = |seconds: f64| seconds * 1e3;
             out += &format!(
-                "  network  {:.3} ms (fastest {:.3}); by the default schedules {:.3} ms (fastest {:.3}): {:.2}x, in turns\n",
+                "  network  {:.3} ms (fastest {:.3}); by the default schedules {:.3} ms (fastest {:.3}): {:.2}x, in turns; {} \
+                 artefacts were compared\n",
                 ms(c.tuned.median),
                 ms(c.tuned.min),
                 ms(c.default.median),
                 ms(c.default.min),
-                c.default.median / c.tuned.median
+                c.default.median / c.tuned.median,
+                self.settled.compared
             );
             if *default_won {
                 out += "           the default artefact is the faster one and was kept\n";
