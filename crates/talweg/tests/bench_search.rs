@@ -1,5 +1,6 @@
 //! Searches compared as a user calls it: runs kept and found again, tables and pictures, bad input.
 
+mod chain;
 mod tool;
 
 use std::path::Path;
@@ -82,7 +83,7 @@ fn finished_runs_are_not_repeated_and_the_table_is_exact() {
         (felix["contestant"].as_str(), felix["rows"].as_array().map(Vec::len)),
         (Some("felix"), Some(1))
     );
-    assert!(felix["speed_ups"].as_array().is_some_and(|s| s.len() == 3 && s.iter().all(Value::is_f64)));
+    assert!(felix["speed_ups"].as_array().is_some_and(|s| s.len() == 4 && s.iter().all(Value::is_f64)));
     assert!(std::fs::read(folder.join("search.png")).expect("a picture").starts_with(b"\x89PNG"));
     assert!(std::fs::read_to_string(folder.join("search.svg")).expect("a drawing").starts_with("<svg"));
 
@@ -134,6 +135,34 @@ fn real_runs_are_timed_from_the_start_and_end_in_a_playoff() {
 }
 
 #[test]
+fn what_networks_had_in_hand_is_timed_as_a_whole() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (network, folder) = (dir.path().join("net.onnx"), dir.path().join("out"));
+    std::fs::write(&network, chain::model(1)).expect("a model");
+    let (network, output) = (network.to_str().expect("a plain path"), folder.to_str().expect("a plain path"));
+    let arguments = ["--budget", "6s", "--seeds", "1", "--threads", "1", "--playoff", "1", "--from-default"];
+    let more =
+        ["--strategies", "genetic,random", "--share", "2", "--ops", network, "--output", output, "--json"];
+    let (json, told) = succeeds(&[&arguments[..], &more].concat());
+    assert!(!told.contains("was not compared"), "{told}");
+    let object: Value = serde_json::from_str(&json).expect("one JSON object");
+    assert_eq!(object["table"]["reference"], "genetic");
+    let entries = object["playoffs"][0]["entries"].as_array().expect("a playoff");
+    assert_eq!(entries.len(), 2, "{object}");
+    for entry in entries {
+        let numbers = |name: &str| -> Vec<f64> {
+            entry[name].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
+        };
+        let (moments, us) = (numbers("moments"), numbers("curve_us"));
+        assert!(moments.len() == us.len() && moments.is_sorted() && us.iter().all(|us| *us > 0.0), "{entry}");
+        assert_eq!(us.last().copied(), entry["winner_us"].as_f64());
+    }
+    // The second search had half of the time of the first.
+    let ends = |at: usize| entries[at]["moments"].as_array().and_then(|m| m.last()?.as_f64()).unwrap_or(0.0);
+    assert!(ends(1) < 0.9 * ends(0), "{} of {}", ends(1), ends(0));
+}
+
+#[test]
 fn bad_options_are_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     let (file, output) = (dir.path().join("file"), dir.path().join("none"));
@@ -142,7 +171,7 @@ fn bad_options_are_refused() {
     std::fs::write(&network, "").expect("a file");
     let (file, output) = (file.to_str().expect("a plain path"), output.to_str().expect("a plain path"));
     let network = network.to_str().expect("a plain path");
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["--strategies", "tabu"], "ansor, autotvm"),
         (&["--models", "xgb"], "mlp-bootstrap"),
         (&["--strategies", "felix", "--models", "trees"], "has none"),
@@ -152,6 +181,8 @@ fn bad_options_are_refused() {
         (&["--ops", "nowhere.onnx"], "no such file"),
         (&["--simulated", "--ops", network], "operators only"),
         (&["--budget", "5x"], "such as 20s"),
+        (&["--share", "0.5"], "--share 0.5"),
+        (&["--share", "2", "--simulated"], "cannot be used with"),
         (&["--seeds", "0"], "--seeds 0"),
         (&["--threads", "0"], "--threads 0"),
         (&["--trials", "5"], "--simulated"),

@@ -70,6 +70,9 @@ pub struct Arguments {
     /// Let runs end before their budget when nothing more is expected, as `talweg tune` does.
     #[arg(long)]
     ends_early: bool,
+    /// Give all searches but the one they are compared with a part of the time that it took, such as a third for 3.
+    #[arg(long, default_value_t = 1.0, value_name = "N", conflicts_with = "simulated")]
+    share: f64,
     /// Rounds in which all programs on the curves of an operator, or what was in hand of a network at some moments, are timed
     /// alternately at the end; 0 for none.
     #[arg(long, default_value_t = 5, value_name = "N")]
@@ -159,13 +162,20 @@ impl Bench {
             simulated: arguments.simulated,
             from_default: arguments.from_default,
             to_the_end: !arguments.ends_early,
+            share: arguments.share,
         };
+        if !(1.0..=1000.0).contains(&arguments.share) {
+            return Err(Failure::input(format!("--share {}: give a number from 1 to 1000", arguments.share)));
+        }
         let contestants = match arguments.ablation {
             true => Contestant::ablation(),
             false => contestants(&arguments.strategies, &arguments.models)?,
         };
         let ansor = contestants.iter().find(|c| c.name == "ansor");
         let reference = ansor.or(contestants.first()).map(|c| c.name.clone()).unwrap_or_default();
+        let mut contestants = contestants;
+        // Others may have a part of its time.
+        contestants.sort_by_key(|contestant| contestant.name != reference);
         let specs = specs(&arguments.ops)?;
         if let Some(network) = specs.iter().find(|spec| arguments.simulated && is_network(spec)) {
             return Err(Failure::input(format!("--ops {network}: --simulated takes operators only")));
@@ -261,6 +271,15 @@ impl Bench {
         }
         match self.settings.budget {
             Some(seconds) => {
+                let seconds = match contestant.name == self.reference || self.settings.share == 1.0 {
+                    true => seconds,
+                    false => {
+                        let known = self.folder.run(spec, &self.reference, seed, &self.settings);
+                        let taken = known.map_err(|e| e.to_string())?.map(|run| run.seconds.min(seconds));
+                        taken.ok_or_else(|| format!("{} has no time to share", self.reference))?
+                            / self.settings.share
+                    }
+                };
                 command.args(["--budget", &format!("{seconds}s")]).arg("--db").arg(&db);
             }
             None => {

@@ -113,11 +113,7 @@ impl Field {
     }
 
     /// Microseconds of an artefact, by how far it is ahead of the leader; each different one is timed once.
-    fn time(
-        &mut self,
-        key: String,
-        build: impl FnOnce() -> Result<Artefact, String>,
-    ) -> Result<f64, String> {
+    fn time(&mut self, key: String, build: impl FnOnce() -> Result<Artefact, String>) -> Result<f64, String> {
         if let Some(us) = self.known.get(&key) {
             return Ok(*us);
         }

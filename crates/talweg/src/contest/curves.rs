@@ -4,7 +4,7 @@ use talweg_plot::{Axis, Figure, Mark, Panel, Scale, Series, colour};
 
 use super::operators::name_of;
 use super::run::{Run, Settings, appearing};
-use super::table::{final_us, geometric_mean, median};
+use super::table::{geometric_mean, median};
 
 /// Charts in a row, and the size of each.
 const COLUMNS: usize = 4;
@@ -58,9 +58,10 @@ impl Chart<'_> {
         self.runs.iter().filter(|r| r.contestant == name && r.spec == spec).collect()
     }
 
-    /// The fastest of all runs of an operator, in microseconds.
+    /// The fastest of all runs of an operator at any moment, in microseconds.
     fn fastest(&self, spec: &str) -> f64 {
-        self.runs.iter().filter(|r| r.spec == spec).map(final_us).fold(f64::INFINITY, f64::min)
+        let own = self.runs.iter().filter(|r| r.spec == spec);
+        own.flat_map(|r| &r.curve).map(|point| point.1).fold(f64::INFINITY, f64::min)
     }
 
     /// Moments at which mean curves are drawn.

@@ -20,13 +20,18 @@ pub fn markdown(table: &Table, settings: &Settings) -> String {
         "{limit}, {} threads, starting {}; reference `{}`. A speed-up is the reference's {} to reach a share of its own final speed \
          over the contestant's; `<` marks means with runs that did not get there within their time. A final ratio \
          above 1 means that the contestant's winner is faster. At most: the speed-up if the contestant's first sample were \
-         good enough, which no choice of programs can exceed. First batch: time of its best over that of the run's final \
+         good enough, which no choice of programs can exceed. Against whole runs: the time of the reference's whole run over the \
+         contestant's to get there. First batch: time of its best over that of the run's final \
          best.\n\n",
         settings.threads,
         if settings.from_default { "near the default schedule" } else { "from nothing" },
         table.reference,
         settings.unit()
     );
+    if settings.share != 1.0 {
+        out +=
+            &format!("All but `{}` have 1/{} of the time that it took.\n\n", table.reference, settings.share);
+    }
     out += &summary(table);
     for contestant in &table.contestants {
         out += &format!("\n## {} against {}\n\n", contestant.contestant, table.reference);
@@ -67,6 +72,11 @@ fn summary(table: &Table) -> String {
         );
         out += &format!("| {}, at most | |", s.contestant);
         s.most.iter().for_each(|most| out += &format!(" {most:.2} |"));
+        out += " | | | |\n";
+        out += &format!("| {}, against whole runs | |", s.contestant);
+        for (saved, missed) in s.against_whole.iter().zip(&s.missed) {
+            out += &format!(" {} |", ratio(*saved, *missed));
+        }
         out += " | | | |\n";
     }
     out += &format!("| {} | |", table.reference);

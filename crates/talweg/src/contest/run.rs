@@ -27,6 +27,17 @@ pub struct Settings {
     /// Whether runs use their whole budget, whatever is left to gain.
     #[serde(default)]
     pub to_the_end: bool,
+    /// The others have this part of the time that the reference took: half for 2.
+    #[serde(default = "whole", skip_serializing_if = "is_whole")]
+    pub share: f64,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+fn is_whole(share: &f64) -> bool {
+    *share == whole()
 }
 
 impl Settings {
@@ -327,7 +338,9 @@ fn describe(settings: &Settings) -> String {
     let device = if settings.simulated { " --simulated" } else { "" };
     let start = if settings.from_default { " --from-default" } else { "" };
     let end = if settings.to_the_end { "" } else { " --ends-early" };
-    format!("{limit} --threads {}{device}{start}{end}", settings.threads)
+    let share =
+        if is_whole(&settings.share) { String::new() } else { format!(" --share {}", settings.share) };
+    format!("{limit} --threads {}{device}{start}{end}{share}", settings.threads)
 }
 
 fn json<T: Serialize>(value: &T) -> Vec<u8> {
@@ -369,6 +382,7 @@ mod tests {
             simulated,
             from_default: false,
             to_the_end: true,
+            share: 1.0,
         }
     }
 

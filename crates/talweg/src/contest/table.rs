@@ -26,6 +26,8 @@ pub struct Reached {
     pub speed_up: f64,
     /// The reference's over the moment of the contestant's first sample: what no better choice of programs can exceed.
     pub most: f64,
+    /// The reference's whole run over the contestant's time: what the contestant saves of a run of the reference.
+    pub against_whole: f64,
     /// Runs that did not get there.
     pub missed: usize,
 }
@@ -62,6 +64,8 @@ pub struct Summary {
     pub speed_ups: Vec<f64>,
     /// For each level, the geometric mean of what no better choice of programs can exceed.
     pub most: Vec<f64>,
+    /// For each level, the geometric mean of the reference's whole runs over the contestant's times.
+    pub against_whole: Vec<f64>,
     /// For each level, the runs that did not get there.
     pub missed: Vec<usize>,
     /// The geometric mean of the final ratios.
@@ -163,13 +167,18 @@ impl Contest<'_> {
                 let goal = final_us(reference) / level;
                 let found = time_to(&own.curve, goal);
                 missed += usize::from(found.is_none());
-                let whole = own.end().max(own.settings.budget.unwrap_or(0.0));
+                // A run that has a part of the reference's time counts with that, others with the budget.
+                let budget = own.settings.budget.filter(|_| own.settings.share == 1.0);
+                let whole = own.end().max(budget.unwrap_or(0.0));
                 let theirs = time_to(&reference.curve, goal).unwrap_or_else(|| reference.end());
                 let first = own.curve.first().map_or(whole, |point| point.0);
-                times.push([found.unwrap_or(whole), theirs, first].map(|time| positive(time, own)));
+                let all = [found.unwrap_or(whole), theirs, first, reference.end()];
+                times.push(all.map(|time| positive(time, own)));
             }
-            let [own, reference, first] = [0, 1, 2].map(|at| geometric_mean(times.iter().map(|t| t[at])));
-            Reached { level, own, reference, speed_up: reference / own, most: reference / first, missed }
+            let [own, reference, first, end] =
+                [0, 1, 2, 3].map(|at| geometric_mean(times.iter().map(|t| t[at])));
+            let (speed_up, most, against_whole) = (reference / own, reference / first, end / own);
+            Reached { level, own, reference, speed_up, most, against_whole, missed }
         });
         Some(Row {
             spec: spec.into(),
@@ -195,6 +204,7 @@ impl Contest<'_> {
             contestant: contestant.into(),
             speed_ups: means(|reached| reached.speed_up),
             most: means(|reached| reached.most),
+            against_whole: means(|reached| reached.against_whole),
             missed: levels.clone().map(|at| rows.iter().map(|r| r.levels[at].missed).sum()).collect(),
             final_ratio: geometric_mean(rows.iter().map(|r| r.final_ratio)),
             lowest_ratio,
@@ -224,6 +234,7 @@ pub(super) mod tests {
                 simulated: false,
                 from_default: false,
                 to_the_end: true,
+                share: 1.0,
             },
             best_us,
             default_us: curve[0].1,
@@ -268,13 +279,15 @@ pub(super) mod tests {
         close(a.levels[1].speed_up, 8.0 / 2.0);
         // Not reached within the budget of 10 s.
         close(a.levels[2].speed_up, 8.0 / 10.0);
-        assert_eq!(a.levels.iter().map(|l| l.missed).collect::<Vec<_>>(), [0, 0, 1]);
+        assert_eq!(a.levels.iter().map(|l| l.missed).collect::<Vec<_>>(), [0, 0, 1, 1]);
         close(felix.speed_ups[0], (2.0 * 3.0f64).sqrt());
         close(felix.speed_ups[2], (0.8 * 3.0f64).sqrt());
-        assert_eq!(felix.missed, [0, 0, 1]);
+        assert_eq!(felix.missed, [0, 0, 1, 1]);
         // Both have their first sample after a second.
         close(a.levels[0].most, 4.0);
         close(felix.most[1], (8.0 * 9.0f64).sqrt());
+        // Ansor's runs took 9.5 s.
+        close(felix.against_whole[0], (9.5 / 2.0 * 9.5 / 3.0f64).sqrt());
         close(a.final_ratio, 50.0 / 52.0);
         close(felix.final_ratio, (50.0 / 52.0 * 10.0 / 8.0f64).sqrt());
         assert_eq!((felix.lowest_operator.as_str(), felix.lowest_ratio), ("a", a.final_ratio));
