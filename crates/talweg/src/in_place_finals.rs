@@ -280,8 +280,9 @@ impl Measured {
     }
 
     /// What the database is to know of a task: its schedule, compared with the default in place where that was there, and by
-    /// the search otherwise.
-    pub fn to_store(&self, task: &Task, pick: Pick, reports: &Reports<'_>) -> Option<NewBest> {
+    /// the search otherwise. What did not run in place, because another algorithm is faster, is taken to be so many times slower
+    /// there than alone, as the network is: algorithms are chosen by these times again.
+    pub fn to_store(&self, task: &Task, pick: Pick, reports: &Reports<'_>, slower: f64) -> Option<NewBest> {
         let report = reports.get(&task.text)?;
         let (record, alone) = match pick {
             Pick::Default => (report.default, report.default_seconds),
@@ -291,7 +292,7 @@ impl Measured {
                 (found.record?, found.seconds)
             }
         };
-        let own = self.typical(&task.text, pick)?;
+        let own = self.typical(&task.text, pick).unwrap_or(alone * slower);
         let default = self.typical(&task.text, Pick::Default).unwrap_or(own * report.default_seconds / alone);
         Some(NewBest { record, default_seconds: default, ab_ratio: default / own })
     }
@@ -443,7 +444,7 @@ mod tests {
         // What is stored is the comparison in place, one use each.
         let (first, task) = (report(12.0, vec![contender(0, 6.0, "i")]), network.program.tasks[0].clone());
         let reports: Reports<'_> = [(direct, &first)].into();
-        let best = measured.to_store(&task, Pick::Found(0), &reports).expect("it is known");
+        let best = measured.to_store(&task, Pick::Found(0), &reports, 9.0).expect("it is known");
         assert_eq!((best.record, best.default_seconds, best.ab_ratio), (RecordId::from_number(0), 4.0, 0.8));
     }
 }

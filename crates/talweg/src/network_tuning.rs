@@ -263,6 +263,9 @@ pub fn settle(
     let is_put_back =
         |task: &&Task| !default_won && pick(task) == Pick::Default && found.picks.contains_key(&task.text);
     let name = |task: &Task| reports.get(&task.text).map(|report| report.name.clone());
+    let slower = if alone > 0.0 { (in_place.typical.iter().sum::<f64>() / alone).max(1.0) } else { 1.0 };
+    let others = network.program.alternatives();
+    let store = |task: &Task| measured.to_store(task, pick(task), reports, slower);
     Ok(Settled {
         lock: Lock::new(&network, &choices, &limits, &settling.from),
         artefact,
@@ -270,7 +273,7 @@ pub fn settle(
         on_one_thread: count_limited(&limits, threads),
         default_won,
         comparison: Some(Comparison { default, tuned, alone, in_place, explanation }),
-        bests: tasks.iter().filter_map(|task| measured.to_store(task, pick(task), reports)).collect(),
+        bests: tasks.iter().chain(&others).filter_map(store).collect(),
         compared,
     })
 }
