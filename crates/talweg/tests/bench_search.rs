@@ -142,13 +142,13 @@ fn what_networks_had_in_hand_is_timed_as_a_whole() {
     let (network, output) = (network.to_str().expect("a plain path"), folder.to_str().expect("a plain path"));
     let arguments = ["--budget", "6s", "--seeds", "1", "--threads", "1", "--playoff", "1", "--from-default"];
     let more =
-        ["--strategies", "genetic,random", "--share", "2", "--ops", network, "--output", output, "--json"];
+        ["--strategies", "genetic,random", "--share", "2,3", "--ops", network, "--output", output, "--json"];
     let (json, told) = succeeds(&[&arguments[..], &more].concat());
     assert!(!told.contains("was not compared"), "{told}");
     let object: Value = serde_json::from_str(&json).expect("one JSON object");
     assert_eq!(object["table"]["reference"], "genetic");
     let entries = object["playoffs"][0]["entries"].as_array().expect("a playoff");
-    assert_eq!(entries.len(), 2, "{object}");
+    assert_eq!(entries.len(), 3, "{object}");
     for entry in entries {
         let numbers = |name: &str| -> Vec<f64> {
             entry[name].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
@@ -157,9 +157,13 @@ fn what_networks_had_in_hand_is_timed_as_a_whole() {
         assert!(moments.len() == us.len() && moments.is_sorted() && us.iter().all(|us| *us > 0.0), "{entry}");
         assert_eq!(us.last().copied(), entry["winner_us"].as_f64());
     }
-    // The second search had half of the time of the first.
+    // The second search had half of the time of the first, and once more a third.
     let ends = |at: usize| entries[at]["moments"].as_array().and_then(|m| m.last()?.as_f64()).unwrap_or(0.0);
     assert!(ends(1) < 0.9 * ends(0), "{} of {}", ends(1), ends(0));
+    let result = &object["results"][0]["rows"][0];
+    let contestant = result["contestant"].as_str().expect("a run");
+    assert!(["random-2", "random-3"].contains(&contestant), "{object}");
+    assert!(result["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{object}");
 }
 
 #[test]
@@ -171,7 +175,7 @@ fn bad_options_are_refused() {
     std::fs::write(&network, "").expect("a file");
     let (file, output) = (file.to_str().expect("a plain path"), output.to_str().expect("a plain path"));
     let network = network.to_str().expect("a plain path");
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 18] = [
         (&["--strategies", "tabu"], "ansor, autotvm"),
         (&["--models", "xgb"], "mlp-bootstrap"),
         (&["--strategies", "felix", "--models", "trees"], "has none"),
@@ -181,7 +185,8 @@ fn bad_options_are_refused() {
         (&["--ops", "nowhere.onnx"], "no such file"),
         (&["--simulated", "--ops", network], "operators only"),
         (&["--budget", "5x"], "such as 20s"),
-        (&["--share", "0.5"], "--share 0.5"),
+        (&["--share", "0.5"], "'0.5' for '--share"),
+        (&["--share", "3,3"], "every number once"),
         (&["--share", "2", "--simulated"], "cannot be used with"),
         (&["--seeds", "0"], "--seeds 0"),
         (&["--threads", "0"], "--threads 0"),

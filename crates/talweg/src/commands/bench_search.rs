@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 use talweg::contest::operators::{is_network, name_of, operators};
 use talweg::contest::{
-    ContestError, Contestant, Folder, Playoff, Run, Settings, Table, curves, markdown::markdown,
+    ContestError, Contestant, Folder, Playoff, Run, Settings, Table, curves, markdown::markdown, results,
 };
 use talweg::lock::Lock;
 use talweg_measure::WorkerCommand;
@@ -70,9 +70,11 @@ pub struct Arguments {
     /// Let runs end before their budget when nothing more is expected, as `talweg tune` does.
     #[arg(long)]
     ends_early: bool,
-    /// Give all searches but the one they are compared with a part of the time that it took, such as a third for 3.
-    #[arg(long, default_value_t = 1.0, value_name = "N", conflicts_with = "simulated")]
-    share: f64,
+    /// Give all searches but the one they are compared with a part of the time that it took, such as a third for 3; several
+    /// with commas between them for a run with each.
+    #[arg(long, default_value = "1", value_delimiter = ',', value_name = "N", conflicts_with = "simulated",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    share: Vec<u32>,
     /// Rounds in which all programs on the curves of an operator, or what was in hand of a network at some moments, are timed
     /// alternately at the end; 0 for none.
     #[arg(long, default_value_t = 5, value_name = "N")]
@@ -98,8 +100,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::input(format!("{path} has no runs of these searches and operators")));
     }
     let table = Table::new(&bench.reference, &runs);
-    let text = markdown(&table, &bench.settings);
-    let object = json!({ "settings": bench.settings, "table": table, "playoffs": playoffs });
+    let results = results(&bench.reference, &runs);
+    let text = markdown(&table, &results, &bench.settings);
+    let object =
+        json!({ "settings": bench.settings, "table": table, "results": results, "playoffs": playoffs });
     let svg = curves::figure(&runs, &bench.settings).svg();
     let png = talweg_plot::png(&svg, PIXELS).map_err(Failure::work)?;
     let pretty = format!("{object:#}\n");
@@ -162,10 +166,10 @@ impl Bench {
             simulated: arguments.simulated,
             from_default: arguments.from_default,
             to_the_end: !arguments.ends_early,
-            share: arguments.share,
         };
-        if !(1.0..=1000.0).contains(&arguments.share) {
-            return Err(Failure::input(format!("--share {}: give a number from 1 to 1000", arguments.share)));
+        let distinct: BTreeSet<&u32> = arguments.share.iter().collect();
+        if distinct.len() < arguments.share.len() {
+            return Err(Failure::input("--share: give every number once"));
         }
         let contestants = match arguments.ablation {
             true => Contestant::ablation(),
@@ -173,9 +177,11 @@ impl Bench {
         };
         let ansor = contestants.iter().find(|c| c.name == "ansor");
         let reference = ansor.or(contestants.first()).map(|c| c.name.clone()).unwrap_or_default();
-        let mut contestants = contestants;
-        // Others may have a part of its time.
-        contestants.sort_by_key(|contestant| contestant.name != reference);
+        // The others may have parts of its time.
+        let (first, others): (Vec<_>, Vec<_>) = contestants.into_iter().partition(|c| c.name == reference);
+        let with_shares =
+            |c: &Contestant| arguments.share.iter().map(|n| c.with_share(*n)).collect::<Vec<_>>();
+        let contestants = first.into_iter().chain(others.iter().flat_map(with_shares)).collect();
         let specs = specs(&arguments.ops)?;
         if let Some(network) = specs.iter().find(|spec| arguments.simulated && is_network(spec)) {
             return Err(Failure::input(format!("--ops {network}: --simulated takes operators only")));
@@ -271,13 +277,13 @@ impl Bench {
         }
         match self.settings.budget {
             Some(seconds) => {
-                let seconds = match contestant.name == self.reference || self.settings.share == 1.0 {
-                    true => seconds,
-                    false => {
+                let seconds = match contestant.share {
+                    1 => seconds,
+                    share => {
                         let known = self.folder.run(spec, &self.reference, seed, &self.settings);
                         let taken = known.map_err(|e| e.to_string())?.map(|run| run.seconds.min(seconds));
                         taken.ok_or_else(|| format!("{} has no time to share", self.reference))?
-                            / self.settings.share
+                            / f64::from(share)
                     }
                 };
                 command.args(["--budget", &format!("{seconds}s")]).arg("--db").arg(&db);
@@ -287,8 +293,8 @@ impl Bench {
             }
         }
         let out = output(command)?;
-        let run = Run::from_report(spec, &contestant.name, seed, &self.settings, &out)
-            .map_err(|e| e.to_string())?;
+        let run =
+            Run::from_report(spec, contestant, seed, &self.settings, &out).map_err(|e| e.to_string())?;
         if run.stopped_by == "interrupted" {
             return Err("it was interrupted".into());
         }

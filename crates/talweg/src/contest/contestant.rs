@@ -9,6 +9,8 @@ pub struct Contestant {
     pub name: String,
     /// Options of `talweg tune`.
     pub arguments: Vec<String>,
+    /// It has this part of the time that the reference took: half for 2; its whole budget for 1.
+    pub share: u32,
 }
 
 impl Contestant {
@@ -20,7 +22,13 @@ impl Contestant {
             arguments.extend(["--model".to_string(), model.name().to_string()]);
             name += &format!("+{}", model.name());
         }
-        Contestant { name, arguments }
+        Contestant { name, arguments, share: 1 }
+    }
+
+    /// The same search with a part of the reference's time.
+    pub fn with_share(&self, share: u32) -> Contestant {
+        let name = if share == 1 { self.name.clone() } else { format!("{}-{share}", self.name) };
+        Contestant { name, share, ..self.clone() }
     }
 
     /// Felix as it is, and with one part switched at a time.

@@ -1,6 +1,7 @@
 //! The table for people.
 
 use super::operators::{is_network, name_of};
+use super::results::{AS_GOOD, Results};
 use super::run::Settings;
 use super::table::{LEVELS, Row, Summary, Table};
 
@@ -10,7 +11,7 @@ const FINAL_BAR: f64 = 0.97;
 const FIRST_BATCH_BAR: f64 = 1.25;
 
 /// The table in Markdown.
-pub fn markdown(table: &Table, settings: &Settings) -> String {
+pub fn markdown(table: &Table, results: &[Results], settings: &Settings) -> String {
     let mut out = String::from("# Searches compared\n\n");
     let limit = match settings.budget {
         Some(seconds) => format!("{seconds} s each from the start of the process"),
@@ -28,11 +29,16 @@ pub fn markdown(table: &Table, settings: &Settings) -> String {
         table.reference,
         settings.unit()
     );
-    if settings.share != 1.0 {
-        out +=
-            &format!("All but `{}` have 1/{} of the time that it took.\n\n", table.reference, settings.share);
+    if !results.is_empty() {
+        out += &format!(
+            "A search whose name ends with a number has that part of the time that `{}` took: half for 2.\n\n",
+            table.reference
+        );
     }
     out += &summary(table);
+    for one in results {
+        out += &soonest(one, &table.reference, settings);
+    }
     for contestant in &table.contestants {
         out += &format!("\n## {} against {}\n\n", contestant.contestant, table.reference);
         out += &details(contestant, table, settings);
@@ -92,6 +98,34 @@ fn summary(table: &Table) -> String {
     out
 }
 
+/// The least time of a search for results as good as the reference's.
+fn soonest(results: &Results, reference: &str, settings: &Settings) -> String {
+    let Results { search, rows, speed_up, ratio: speed, missed } = results;
+    let unit = settings.unit();
+    let mut out = format!(
+        "\n## Results of {search} as good as those of {reference}\n\nThe shortest run of {search} whose result has at least {} \
+         of the speed of {reference}'s, and how many times as long {reference} took; the longest where none has.\n\n",
+        percent(AS_GOOD)
+    );
+    out += &format!(
+        "| operator | {reference}, {unit} | run | {unit} | {reference} / {search}, us | speed-up |\n"
+    );
+    out += &format!("|{}\n", "---|".repeat(6));
+    for row in rows {
+        out += &format!(
+            "| {} | {:.1} | {} | {:.1} | {:.3} | {} |\n",
+            name_of(&row.spec),
+            row.reference,
+            row.contestant,
+            row.own,
+            row.ratio,
+            ratio(row.speed_up(), usize::from(!row.is_as_good))
+        );
+    }
+    out += &format!("| geometric mean | | | | {speed:.3} | {} |\n", ratio(*speed_up, *missed));
+    out
+}
+
 /// One line an operator.
 fn details(contestant: &Summary, table: &Table, settings: &Settings) -> String {
     let (unit, name) = (if settings.simulated { "trials" } else { "s" }, &contestant.contestant);
@@ -126,6 +160,8 @@ fn details(contestant: &Summary, table: &Table, settings: &Settings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contest::results::results;
+    use crate::contest::run::Run;
     use crate::contest::table::tests::run;
 
     #[test]
@@ -135,12 +171,30 @@ mod tests {
             run("ansor", spec, 0, 80.0, &[(1.0, 100.0), (8.0, 50.0)]),
             run("felix", spec, 0, 52.0, &[(1.0, 100.0), (2.0, 52.0)]),
         ];
-        let text = markdown(&Table::new("ansor", &runs), &runs[0].settings);
+        let text = whole(&runs);
+        assert!(!text.contains("as good as"), "{text}");
         assert!(text.contains("| matmul 512 | 50.0 | 52.0 | 0.962 |"), "{text}");
         assert!(text.contains("(1 of 1 never) | < 0.80 |"), "{text}");
+    }
+
+    #[test]
+    fn parts_of_the_time_have_a_table_of_their_own() {
+        let third = run("felix-3", "net.onnx", 0, 9.0, &[(1.0, 100.0), (2.0, 50.0)]);
+        let runs = [
+            run("ansor", "net.onnx", 0, 80.0, &[(1.0, 100.0), (8.0, 50.0)]),
+            Run { share: 3, seconds: 3.0, ..third },
+        ];
+        let text = whole(&runs);
+        assert!(text.contains("| 9.5 | felix-3 | 3.0 | 1.000 | 3.17 |"), "{text}");
+    }
+
+    /// All tables of some runs, whose rows have as many cells as their head.
+    fn whole(runs: &[Run]) -> String {
+        let text = markdown(&Table::new("ansor", runs), &results("ansor", runs), &runs[0].settings);
         for table in text.split("\n\n").filter(|part| part.starts_with('|')) {
             let cells: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
             assert!(cells.len() > 2 && cells.iter().all(|n| *n == cells[0]), "{cells:?}\n{table}");
         }
+        text
     }
 }

@@ -12,6 +12,7 @@
 //! | [`playoff`] | everything that was found, timed again in turns |
 //! | `artefacts` | the same for networks: artefacts of what was in hand at some moments |
 //! | [`table`] | times to reach a level, speed-ups, final ratios, first batches |
+//! | [`results`] | the least time a search needs for a result as good as the reference's |
 //! | [`markdown`] | the table for people |
 //! | [`curves`] | best so far over time, as a figure |
 
@@ -21,10 +22,12 @@ pub mod curves;
 pub mod markdown;
 pub mod operators;
 pub mod playoff;
+pub mod results;
 pub mod run;
 pub mod table;
 
 pub use contestant::Contestant;
 pub use playoff::Playoff;
+pub use results::{Results, results};
 pub use run::{ContestError, Folder, Run, Settings};
 pub use table::{LEVELS, Table};

@@ -8,6 +8,7 @@ use serde_json::Value;
 use talweg_artifact::write_whole;
 use talweg_search::objective::{Fork, Network};
 
+use super::contestant::Contestant;
 use super::playoff::Playoff;
 
 /// What all runs of a comparison share.
@@ -27,17 +28,10 @@ pub struct Settings {
     /// Whether runs use their whole budget, whatever is left to gain.
     #[serde(default)]
     pub to_the_end: bool,
-    /// The others have this part of the time that the reference took: half for 2.
-    #[serde(default = "whole", skip_serializing_if = "is_whole")]
-    pub share: f64,
 }
 
-fn whole() -> f64 {
-    1.0
-}
-
-fn is_whole(share: &f64) -> bool {
-    *share == whole()
+fn whole() -> u32 {
+    1
 }
 
 impl Settings {
@@ -58,6 +52,9 @@ pub struct Run {
     pub seed: u64,
     /// What it shares with the others.
     pub settings: Settings,
+    /// It had this part of the time that the reference took: half for 2.
+    #[serde(default = "whole")]
+    pub share: u32,
     /// Microseconds of its winner in the finals.
     pub best_us: f64,
     /// Microseconds of the default schedule in the same finals.
@@ -181,7 +178,7 @@ impl Run {
     /// Reads what `talweg tune --json` printed.
     pub fn from_report(
         spec: &str,
-        contestant: &str,
+        contestant: &Contestant,
         seed: u64,
         settings: &Settings,
         text: &str,
@@ -214,9 +211,10 @@ impl Run {
         let schedule = report["schedule"].as_str().or(tasks.map(|_| ""));
         Ok(Run {
             spec: spec.into(),
-            contestant: contestant.into(),
+            contestant: contestant.name.clone(),
             seed,
             settings: settings.clone(),
+            share: contestant.share,
             best_us: number("best_us")?,
             default_us: number("default_us")?,
             first_batch_us: report["first_batch_us"].as_f64(),
@@ -228,6 +226,11 @@ impl Run {
             schedule: schedule.ok_or_else(|| missing("schedule"))?.into(),
             phases: report["phases"].clone(),
         })
+    }
+
+    /// The contestant's name without its share.
+    pub fn search(&self) -> &str {
+        self.contestant.strip_suffix(&format!("-{}", self.share)).unwrap_or(&self.contestant)
     }
 
     /// The end of its curve: its time, or its trials, whichever the curve runs over.
@@ -338,9 +341,7 @@ fn describe(settings: &Settings) -> String {
     let device = if settings.simulated { " --simulated" } else { "" };
     let start = if settings.from_default { " --from-default" } else { "" };
     let end = if settings.to_the_end { "" } else { " --ends-early" };
-    let share =
-        if is_whole(&settings.share) { String::new() } else { format!(" --share {}", settings.share) };
-    format!("{limit} --threads {}{device}{start}{end}{share}", settings.threads)
+    format!("{limit} --threads {}{device}{start}{end}", settings.threads)
 }
 
 fn json<T: Serialize>(value: &T) -> Vec<u8> {
@@ -366,6 +367,8 @@ fn write(path: &Path, content: &[u8]) -> Result<(), ContestError> {
 
 #[cfg(test)]
 mod tests {
+    use talweg_tuner::StrategyKind;
+
     use super::*;
     use crate::contest::playoff::Entry;
 
@@ -382,20 +385,23 @@ mod tests {
             simulated,
             from_default: false,
             to_the_end: true,
-            share: 1.0,
         }
+    }
+
+    fn felix() -> Contestant {
+        Contestant::of(StrategyKind::Felix, None)
     }
 
     #[test]
     fn reports_are_read_by_time_or_by_trials() {
-        let run = Run::from_report("relu:n=4", "felix", 1, &settings(false), REPORT).expect("a report");
+        let run = Run::from_report("relu:n=4", &felix(), 1, &settings(false), REPORT).expect("a report");
         assert_eq!((run.curve.as_slice(), run.end()), (&[(0.5, 10.0), (2.0, 8.5)][..], 3.5));
-        let run = Run::from_report("relu:n=4", "felix", 1, &settings(true), REPORT).expect("a report");
+        let run = Run::from_report("relu:n=4", &felix(), 1, &settings(true), REPORT).expect("a report");
         assert_eq!((run.curve.as_slice(), run.end()), (&[(0.0, 10.0), (17.0, 8.5)][..], 40.0));
-        let bad = Run::from_report("relu:n=4", "felix", 1, &settings(true), "{}");
+        let bad = Run::from_report("relu:n=4", &felix(), 1, &settings(true), "{}");
         assert!(matches!(bad, Err(ContestError::Report { field: "curve", .. })), "{bad:?}");
         let none = r#"{"curve": [], "curve_trials": []}"#;
-        let bad = Run::from_report("relu:n=4", "felix", 1, &settings(false), none);
+        let bad = Run::from_report("relu:n=4", &felix(), 1, &settings(false), none);
         let text = bad.expect_err("nothing was found").to_string();
         assert!(text.contains("--budget 3s"), "{text}");
     }
@@ -407,11 +413,11 @@ mod tests {
                 {"curve": [[0.5, 10.0], [2.0, 8.0]], "curve_trials": [0, 17]},
                 {"curve": [[2.5, 9.0]], "curve_trials": [4]},
                 {"curve": [[1.0, 20.0], [3.0, 8.0]], "curve_trials": [0, 9]}]}"#;
-        let run = Run::from_report("a/net.onnx", "felix", 1, &settings(false), report).expect("a report");
+        let run = Run::from_report("a/net.onnx", &felix(), 1, &settings(false), report).expect("a report");
         assert_eq!(run.curve, [(1.0, 40.0), (2.0, 36.0), (2.5, 25.0), (3.0, 24.0)]);
         assert!(run.curve_schedules.is_empty() && run.schedule.is_empty());
         let none = report.replace("ways", "means");
-        let bad = Run::from_report("a/net.onnx", "felix", 1, &settings(false), &none);
+        let bad = Run::from_report("a/net.onnx", &felix(), 1, &settings(false), &none);
         assert!(matches!(bad, Err(ContestError::Report { field: "steps", .. })), "{bad:?}");
     }
 
@@ -419,7 +425,7 @@ mod tests {
     fn finished_runs_are_found_again_and_others_are_refused() {
         let dir = tempfile::tempdir().expect("a folder");
         let folder = Folder::open(&dir.path().join("new")).expect("it is made");
-        let run = Run::from_report("relu:n=4", "felix", 1, &settings(false), REPORT).expect("a report");
+        let run = Run::from_report("relu:n=4", &felix(), 1, &settings(false), REPORT).expect("a report");
         let find = |seed, simulated| folder.run("relu:n=4", "felix", seed, &settings(simulated));
         assert!(matches!(find(1, false), Ok(None)));
         folder.keep(&run).expect("it is kept");

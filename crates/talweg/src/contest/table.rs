@@ -168,7 +168,7 @@ impl Contest<'_> {
                 let found = time_to(&own.curve, goal);
                 missed += usize::from(found.is_none());
                 // A run that has a part of the reference's time counts with that, others with the budget.
-                let budget = own.settings.budget.filter(|_| own.settings.share == 1.0);
+                let budget = own.settings.budget.filter(|_| own.share == 1);
                 let whole = own.end().max(budget.unwrap_or(0.0));
                 let theirs = time_to(&reference.curve, goal).unwrap_or_else(|| reference.end());
                 let first = own.curve.first().map_or(whole, |point| point.0);
@@ -234,8 +234,8 @@ pub(super) mod tests {
                 simulated: false,
                 from_default: false,
                 to_the_end: true,
-                share: 1.0,
             },
+            share: 1,
             best_us,
             default_us: curve[0].1,
             first_batch_us: Some(first_us),
