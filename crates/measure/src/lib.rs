@@ -9,6 +9,7 @@
 //! | [`pool`] | the pool and its phases: build in parallel, run alone |
 //! | [`stream`] | compiling the next candidates while one is timed |
 //! | [`task`] | inputs and reference outputs in shared memory |
+//! | [`distances`] | distances between threads, told apart |
 //! | [`sampling`] | when to take samples and when to stop |
 //! | [`error`] | every way a candidate can fail |
 //! | [`wire`] | the frames between pool and worker |
@@ -31,6 +32,7 @@ mod call;
 mod check;
 mod compile;
 mod crash;
+pub mod distances;
 pub mod error;
 mod hand_over;
 mod machine;
@@ -47,6 +49,7 @@ mod worker;
 
 #[doc(hidden)]
 pub use compile::{build as compile_nest, describe};
+pub use distances::Distances;
 pub use error::{MeasureError, Stage};
 pub use pool::{Built, MeasureOptions, Measured, Measurer, Ran};
 pub use sampling::{Gate, SENSITIVITY, Samples, Sampling, Stop};

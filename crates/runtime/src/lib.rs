@@ -5,6 +5,7 @@
 //! | [`abi`] | the calling convention between generated kernels and their caller |
 //! | [`aligned_buffer`] | owned, 64-byte aligned memory for tensors and workspaces |
 //! | [`pool`] | the fork-join thread pool behind a kernel's parallel loops |
+//! | [`distance`] | how far apart a pool's threads are |
 //! | [`team`] | some of a pool's threads, for short loops |
 //! | [`object_loader`] | turning a compiled object into callable machine code |
 //! | [`externals`], [`relocation`] | its parts: what kernels may call, how addresses are patched in |
@@ -16,6 +17,7 @@ pub mod abi;
 pub mod affinity;
 pub mod aligned_buffer;
 pub mod capi;
+pub mod distance;
 pub mod externals;
 pub mod model;
 pub mod object_loader;

@@ -97,7 +97,7 @@ struct Job {
 /// A value alone on its cache lines (two, since neighbouring lines are fetched in pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Padded<T>(T);
+pub(crate) struct Padded<T>(pub(crate) T);
 
 #[derive(Debug)]
 pub(crate) struct Shared {

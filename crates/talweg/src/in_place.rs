@@ -1,19 +1,13 @@
 //! Networks timed as they run: whole, and kernel by kernel in their places.
 //!
 //! A kernel in a network finds its weights cold and its inputs in another core's cache; alone in a loop it does not.
-//! What is better in place is only seen in place. Sessions that are compared take turns, so that whatever disturbs the
-//! machine disturbs them all.
+//! What is better in place is only seen in place. Sessions that are compared take [turns](crate::turns).
 
 use std::time::{Duration, Instant};
 
 use talweg_runtime::model::{RunError, Session, Work};
 
-/// A turn of a session lasts about this long; its first run is not counted, for the others have been in the caches.
-const TURN: Duration = Duration::from_millis(40);
-/// Runs of a turn that count, at most.
-const MOST_RUNS: usize = 20;
-/// Turns every session gets, however slow it is.
-const LEAST_TURNS: usize = 3;
+use crate::turns::{Mode, Turns, mean};
 
 /// How long single runs of a network took, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +35,24 @@ impl Latency {
         let (median, quartile) = (at(0.5), at(0.25));
         Some(Latency { median, min: at(0.0), low: at(0.1), quartile, high: at(0.9), runs: seconds.len() })
     }
+
+    /// Of the runs of a session in turns: the mean over the modes.
+    fn of_turns(turns: &Turns<f64>, session: usize, modes: &[Mode]) -> Option<Latency> {
+        let of =
+            |mode: &Mode| Some((mode.share, Latency::of(turns.runs(session, *mode).copied().collect())?));
+        let all: Vec<(f64, Latency)> = modes.iter().filter_map(of).collect();
+        let whole: f64 = all.iter().map(|(share, _)| share).sum();
+        let mean =
+            |of: fn(&Latency) -> f64| all.iter().map(|(s, latency)| s * of(latency)).sum::<f64>() / whole;
+        (!all.is_empty()).then(|| Latency {
+            median: mean(|l| l.median),
+            min: all.iter().map(|(_, l)| l.min).fold(f64::INFINITY, f64::min),
+            low: mean(|l| l.low),
+            quartile: mean(|l| l.quartile),
+            high: mean(|l| l.high),
+            runs: all.iter().map(|(_, l)| l.runs).sum(),
+        })
+    }
 }
 
 /// Where the time of a run goes, in seconds.
@@ -66,28 +78,45 @@ impl InPlace {
 pub struct Race {
     /// The runs of each.
     pub latencies: Vec<Latency>,
-    /// How many times as fast as the first each was: the median over the turns, so that what disturbs a turn of all of
-    /// them counts for none.
+    /// How many times as fast as the first each was: the median over the rounds, so that what disturbs all turns of a round
+    /// counts for none, and the mean over the distances between threads.
     pub ahead: Vec<f64>,
 }
 
 /// Times the runs of sessions that take turns, for so long altogether.
 pub fn race(sessions: &mut [&mut Session], budget: Duration) -> Result<Race, RunError> {
-    // For every session and turn, its runs.
-    let mut seconds: Vec<Vec<Vec<f64>>> = vec![Vec::new(); sessions.len()];
-    take_turns(sessions, budget, &mut |at, turn, session| {
+    let turns = Turns::take(sessions, budget, |session| {
         let begin = Instant::now();
         session.execute()?;
-        seconds[at].resize(turn + 1, Vec::new());
-        seconds[at][turn].push(begin.elapsed().as_secs_f64());
-        Ok(())
+        Ok(begin.elapsed().as_secs_f64())
     })?;
-    let turns: Vec<Vec<f64>> =
-        seconds.iter().map(|turns| turns.iter().map(|runs| quantile(runs.clone(), 0.5)).collect()).collect();
-    let ahead = |own: &Vec<f64>| quantile(turns[0].iter().zip(own).map(|(a, b)| a / b).collect(), 0.5);
-    let ahead = turns.iter().map(ahead).collect();
-    let latencies = seconds.into_iter().filter_map(|turns| Latency::of(turns.concat())).collect();
-    Ok(Race { latencies, ahead })
+    Ok(Race::of(&turns, sessions.len()))
+}
+
+impl Race {
+    fn of(turns: &Turns<f64>, sessions: usize) -> Race {
+        let modes = turns.modes();
+        let first = |mode| quantile(turns.runs(0, mode).copied().collect(), 0.5);
+        let ahead = |session: usize| {
+            let own = mean(&modes, |mode| first(mode) / ahead(turns, session, mode));
+            mean(&modes, first) / own
+        };
+        Race {
+            latencies: (0..sessions).filter_map(|at| Latency::of_turns(turns, at, &modes)).collect(),
+            ahead: (0..sessions).map(ahead).collect(),
+        }
+    }
+}
+
+/// How many times as fast as the first a session was in a mode, by the rounds in which both were.
+fn ahead(turns: &Turns<f64>, session: usize, mode: Mode) -> f64 {
+    let medians = |at: usize| turns.of(at, mode).map(|runs| runs.map(|runs| quantile(runs.to_vec(), 0.5)));
+    let ratios: Vec<f64> = medians(0).zip(medians(session)).filter_map(|(a, b)| Some(a? / b?)).collect();
+    if !ratios.is_empty() {
+        return quantile(ratios, 0.5);
+    }
+    let all = |at: usize| quantile(turns.runs(at, mode).copied().collect(), 0.5);
+    all(0) / all(session)
 }
 
 /// The value that a share of the others are below; zero of none.
@@ -98,60 +127,37 @@ fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
 
 /// Times the steps of sessions that take turns, for so long altogether.
 pub fn profile(sessions: &mut [&mut Session], budget: Duration) -> Result<Vec<InPlace>, RunError> {
-    let mut times: Vec<Vec<Vec<f64>>> =
-        sessions.iter().map(|s| vec![Vec::new(); s.model().manifest().steps.len()]).collect();
-    take_turns(sessions, budget, &mut |at, _, session| {
+    let turns = Turns::take(sessions, budget, |session| {
         let run = session.execute_profiled()?;
-        times[at].iter_mut().zip(run).for_each(|(step, time)| step.push(time.as_secs_f64()));
-        Ok(())
+        Ok(run.iter().map(Duration::as_secs_f64).collect::<Vec<f64>>())
     })?;
-    let of = |(session, times): (&&mut Session, Vec<Vec<f64>>)| {
+    let modes = turns.modes();
+    let of = |(at, session): (usize, &&mut Session)| {
         let manifest = session.model().manifest();
         let none = vec![0.0; manifest.kernels.len()];
         let mut found = InPlace { kernels: none.clone(), typical: none, plain: 0.0 };
-        for (step, times) in manifest.steps.iter().zip(times) {
-            let typical = quantile(times.clone(), 0.5);
-            let seconds = quantile(times, 0.25);
+        for (number, step) in manifest.steps.iter().enumerate() {
+            let at_share = |share: f64| {
+                let of = |mode| quantile(turns.runs(at, mode).map(|run| run[number]).collect(), share);
+                mean(&modes, of)
+            };
             match &step.work {
                 Work::Kernel { kernel, .. } => {
-                    found.kernels[*kernel] += seconds;
-                    found.typical[*kernel] += typical;
+                    found.kernels[*kernel] += at_share(0.25);
+                    found.typical[*kernel] += at_share(0.5);
                 }
-                Work::Plain { .. } => found.plain += seconds,
+                Work::Plain { .. } => found.plain += at_share(0.25),
             }
         }
         found
     };
-    Ok(sessions.iter().zip(times).map(of).collect())
-}
-
-/// Gives every session its turns: a run that does not count, then some that do. `run` is told the session, the turn, and
-/// does one.
-fn take_turns(
-    sessions: &mut [&mut Session],
-    budget: Duration,
-    run: &mut dyn FnMut(usize, usize, &mut Session) -> Result<(), RunError>,
-) -> Result<(), RunError> {
-    let start = Instant::now();
-    let mut turns = 0;
-    while turns < LEAST_TURNS || start.elapsed() < budget {
-        for (at, session) in sessions.iter_mut().enumerate() {
-            session.execute()?;
-            let turn = Instant::now();
-            let mut runs = 0;
-            while runs == 0 || (runs < MOST_RUNS && turn.elapsed() < TURN) {
-                run(at, turns, session)?;
-                runs += 1;
-            }
-        }
-        turns += 1;
-    }
-    Ok(())
+    Ok(sessions.iter().enumerate().map(of).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::turns::tests::turns;
 
     #[test]
     fn latencies_are_quantiles() {
@@ -159,5 +165,21 @@ mod tests {
         assert_eq!((found.min, found.low, found.median, found.high), (0.0, 10.0, 50.0, 90.0));
         assert_eq!((found.quartile, found.runs), (25.0, 101));
         assert_eq!(Latency::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn races_are_at_equal_distances_and_count_by_their_time() {
+        let (near, far) = (Some(0), Some(1));
+        // Near, the second is faster; far away, where most of the time was spent, the first. It had more of the near turns.
+        let first: Vec<_> = [(near, 10.0); 3].into_iter().chain([(far, 14.0); 9]).collect();
+        let second: Vec<_> = [(near, 9.0); 6].into_iter().chain([(far, 16.0); 6]).collect();
+        let race = Race::of(&turns(&[&first, &second]), 2);
+        assert_eq!(race.ahead[0], 1.0);
+        let (near, far) = (9.0 / 24.0, 15.0 / 24.0);
+        let expected = (near * 10.0 + far * 14.0) / (near * 9.0 + far * 16.0);
+        assert!((race.ahead[1] - expected).abs() < 1e-9 && expected < 1.0, "{:?}", race.ahead);
+        let medians: Vec<f64> = race.latencies.iter().map(|l| l.median).collect();
+        assert!((medians[0] - (near * 10.0 + far * 14.0)).abs() < 1e-9, "{medians:?}");
+        assert!((medians[1] - (near * 9.0 + far * 16.0)).abs() < 1e-9, "{medians:?}");
     }
 }

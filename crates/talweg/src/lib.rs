@@ -11,6 +11,7 @@
 //! | [`network_tuning`] | from tuned tasks to a network's artefact: compared in place and end to end |
 //! | [`in_place_finals`] | which artefacts to compare for that, and what to take of each |
 //! | [`in_place`] | networks timed as they run, whole and kernel by kernel |
+//! | `turns` | sessions in turns, and how far apart their threads were |
 //! | [`lock`] | everything an artefact's bits depend on, as text |
 //! | [`peers`] | other runtimes in the user's Python, timed on the same model |
 //! | [`contest`] | searches compared: runs, their table and their curves |
@@ -36,6 +37,7 @@ pub mod network_tuning;
 pub mod operator;
 pub mod peers;
 pub mod roofline;
+mod turns;
 
 pub use bench::{Bench, BenchError, BenchOptions, Report};
 pub use network::{Network, NetworkError, Winners};

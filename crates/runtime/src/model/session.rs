@@ -159,6 +159,11 @@ impl Session {
         }
     }
 
+    /// How far apart its threads are at this moment, see [`ThreadPool::distance`].
+    pub fn distance(&self) -> Option<f64> {
+        self.pool.distance()
+    }
+
     /// The model it runs.
     pub fn model(&self) -> &Arc<Model> {
         &self.model
