@@ -15,13 +15,18 @@ impl Distances {
     pub fn number(&mut self, seconds: f64) -> usize {
         let apart = |known: &f64| (seconds / known).ln().abs();
         let nearest = self.seconds.iter().enumerate().min_by(|a, b| apart(a.1).total_cmp(&apart(b.1)));
-        match nearest.filter(|(_, known)| apart(known) < SAME.ln()) {
+        match nearest.filter(|(_, known)| Distances::are_same(seconds, **known)) {
             Some((at, _)) => at,
             None => {
                 self.seconds.push(seconds);
                 self.seconds.len() - 1
             }
         }
+    }
+
+    /// Whether two distances are one.
+    pub fn are_same(one: f64, other: f64) -> bool {
+        (one / other).ln().abs() < SAME.ln()
     }
 
     /// The seconds of a distance when it was first seen.

@@ -6,6 +6,7 @@ use talweg_runtime::affinity::{allowed_cores, pin_current_thread};
 use talweg_runtime::{LoadedObject, ThreadPool};
 use talweg_target::core_probe;
 
+use crate::distances::Distances;
 use crate::resident::{Outcome, Resident, larger, refuse};
 use crate::sampling::{Device, sample};
 use crate::spawn::core_set;
@@ -84,7 +85,10 @@ impl Machine {
             self.best_probe = (0..probes).map(|_| core_probe()).fold(self.best_probe, f64::max);
             gate.reference = gate.reference.or(Some(self.best_probe));
         }
-        let samples = sample(&sampling, &mut call, Some(first));
+        let distance = pool.distance();
+        let mut samples = sample(&sampling, &mut call, Some(first));
+        let is_same = |after: &f64| distance.is_some_and(|before| Distances::are_same(before, *after));
+        samples.distance = pool.distance().filter(is_same);
         self.best_probe = samples.probes.iter().copied().fold(self.best_probe, f64::max);
         call.check_guards()?;
         // Once more after many runs, which finds races and what depends on earlier runs.

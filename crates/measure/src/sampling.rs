@@ -172,6 +172,8 @@ pub struct Samples {
     pub gate_gave_up: bool,
     /// Why the measurement ended.
     pub stop: Stop,
+    /// Seconds that a cache line takes from thread to thread, if that was the same before and after.
+    pub distance: Option<f64>,
 }
 
 impl Samples {
@@ -179,7 +181,8 @@ impl Samples {
     fn none(inner: u32) -> Samples {
         let stop = Stop::Budget;
         let (seconds, probes, at_full_speed) = (Vec::new(), Vec::new(), Vec::new());
-        Samples { seconds, inner, probes, at_full_speed, rejected: 0, gate_gave_up: false, stop }
+        let (rejected, gate_gave_up, distance) = (0, false, None);
+        Samples { seconds, inner, probes, at_full_speed, rejected, gate_gave_up, stop, distance }
     }
 
     /// The middle sample.

@@ -150,7 +150,7 @@ mod tests {
             }
             let seconds = f64::from(*kernel) + self.runs.len() as f64 * 1e-3;
             let (samples, error) = (Samples::default(), Some(f64::from(*kernel)));
-            Ok(Timing { seconds, measured: seconds, samples, error })
+            Ok(Timing { seconds, measured: seconds, samples, error, distance: None })
         }
     }
 

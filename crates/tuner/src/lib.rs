@@ -14,6 +14,7 @@
 //! | [`tuner`] | the loop over tasks and batches |
 //! | `prepare` | the space and the search of a task, before its first batch |
 //! | `round` | one batch of a task: ask, build, measure, store, tell |
+//! | [`distances`] | times as they would be at one distance between the threads |
 //! | [`seed`] | the default schedule as a candidate |
 //! | [`sharing`] | what the threads of a schedule share |
 //! | [`task`] | the state of one task |
@@ -27,6 +28,7 @@
 //! | [`slice`] | a part of a DAG, for checking without computing all of it |
 //! | [`error`] | why tuning cannot go on |
 
+pub mod distances;
 pub mod error;
 pub mod event;
 pub mod extension;

@@ -7,6 +7,7 @@ use talweg_db::{Failure, NewRecord, Replace, RunId, TargetKey, TaskKey};
 use talweg_search::{Candidate, Outcome, Sample};
 use talweg_space::Space;
 
+use crate::distances::{Places, Yardstick};
 use crate::error::TuneError;
 use crate::event::Event;
 use crate::finals::{Finalist, compare};
@@ -64,6 +65,7 @@ impl<R: Runner> Tuner<R> {
             task.close(StopReason::Exhausted);
             return Ok(());
         }
+        self.time_yardstick(task);
         let before = task.best_seconds();
         let (measured, champion) = self.measure(at, task, &batch, scores.as_deref(), run, listener);
         if is_first {
@@ -81,6 +83,22 @@ impl<R: Runner> Tuner<R> {
         task.state.finish_round(Some(task.best_seconds()));
         self.judge(task, before, predicted);
         Ok(())
+    }
+
+    /// Times the yardstick of a task where the threads are at a distance that it has not been timed at.
+    fn time_yardstick(&mut self, task: &mut TaskRun<R>) {
+        if !task.yardstick.is_missing(&self.places) {
+            return;
+        }
+        let begin = Instant::now();
+        let effort = Effort { slower_than: None, rival: None, ..self.options.effort(self.specs.len(), 0.0) };
+        if let Ok(timing) = self.runner.run(&task.data, &task.yardstick.kernel, &effort)
+            && let Some(seconds) = task.yardstick.add(&timing, &mut self.places)
+        {
+            let trace = task.yardstick.trace.clone();
+            task.correct(&trace, seconds);
+        }
+        self.phases.measure += begin.elapsed().as_secs_f64();
     }
 
     /// Closes a task that has nothing left to gain.
@@ -122,7 +140,17 @@ impl<R: Runner> Tuner<R> {
         let best = task.best_seconds();
         let (reserve, tasks) = (self.reserve(), self.specs.len());
         let TaskRun {
-            space, key, data, failures, curve, curve_trials, curve_traces, trials, successes, ..
+            space,
+            key,
+            data,
+            failures,
+            curve,
+            curve_trials,
+            curve_traces,
+            trials,
+            successes,
+            yardstick,
+            ..
         } = task;
         let space: &Space = space;
         let mut bench = Bench {
@@ -141,6 +169,8 @@ impl<R: Runner> Tuner<R> {
             run,
             options: &self.options,
             target: &self.target,
+            places: &mut self.places,
+            yardstick,
             trials: &mut self.trials,
             reserve,
             best,
@@ -251,6 +281,8 @@ struct Bench<'a, 'l, K> {
     run: RunId,
     options: &'a TuneOptions,
     target: &'a TargetKey,
+    places: &'a mut Places,
+    yardstick: &'a mut Yardstick<K>,
     trials: &'a mut usize,
     reserve: Duration,
     best: f64,
@@ -260,7 +292,7 @@ struct Bench<'a, 'l, K> {
     listener: Listener<'l>,
 }
 
-impl<K> Bench<'_, '_, K> {
+impl<K: Clone> Bench<'_, '_, K> {
     /// The record of a candidate's outcome.
     fn record(&self, at: usize, compile_seconds: f64, outcome: Result<&Timing, &Failure>) -> NewRecord {
         let candidate = &self.batch[at];
@@ -278,12 +310,12 @@ impl<K> Bench<'_, '_, K> {
     }
 }
 
-impl<K> Observer<K> for Bench<'_, '_, K> {
+impl<K: Clone> Observer<K> for Bench<'_, '_, K> {
     fn effort(&mut self) -> Option<Effort> {
         if self.options.is_over(*self.trials, self.reserve).is_some() {
             return None;
         }
-        Some(self.options.effort(self.tasks, self.best))
+        Some(self.options.effort(self.tasks, self.places.present(self.best, self.yardstick)))
     }
 
     fn finished(&mut self, at: usize, compile_seconds: f64, outcome: Result<(K, Timing), Failure>) {
@@ -291,6 +323,8 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
         if is_lost && self.options.stop.load(Ordering::Relaxed) {
             return;
         }
+        let raw = outcome.as_ref().ok().map(|(_, timing)| timing.clone());
+        let outcome = outcome.map(|(kernel, timing)| (kernel, self.places.usual(timing, self.yardstick)));
         let task = self.at;
         *self.task_trials += 1;
         *self.trials += 1;
@@ -322,6 +356,10 @@ impl<K> Observer<K> for Bench<'_, '_, K> {
             *self.successes += 1;
             if timing.seconds < self.best {
                 self.best = timing.seconds;
+                if let Some(raw) = raw {
+                    let trace = record.trace.clone();
+                    *self.yardstick = Yardstick::new(kernel.clone(), trace, &raw, self.places);
+                }
                 self.champion = Some((self.measured.len(), kernel));
                 let now = self.options.elapsed();
                 self.curve.push((now, self.best));

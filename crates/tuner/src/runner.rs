@@ -48,6 +48,8 @@ pub struct Timing {
     pub samples: Samples,
     /// The largest relative error against the reference.
     pub error: Option<f64>,
+    /// Seconds that a cache line took from thread to thread meanwhile.
+    pub distance: Option<f64>,
 }
 
 /// A program, or why there is none.
@@ -68,7 +70,7 @@ pub type Attempt<K> = Result<(K, f64), Failure>;
 /// Builds and runs candidates.
 pub trait Runner: Send {
     /// A compiled candidate.
-    type Kernel: Send;
+    type Kernel: Clone + Send;
     /// Inputs and reference outputs of a task.
     type Data: Send;
 
@@ -259,7 +261,8 @@ fn timing(ran: Ran) -> Timing {
         seconds: ran.samples.best_guess().to_vec(),
     };
     let seconds = samples.typical().unwrap_or(f64::NAN);
-    Timing { seconds, measured, samples, error: ran.difference.map(|d| d.max_rel_error) }
+    let error = ran.difference.map(|d| d.max_rel_error);
+    Timing { seconds, measured, samples, error, distance: ran.samples.distance }
 }
 
 /// A simulated device: exact, and the same every time.
@@ -286,6 +289,6 @@ impl Runner for Simulated {
             text: "the program has open knobs, which the simulated device cannot run".into(),
         })?;
         let samples = Samples { seconds: vec![seconds], stop: "count".into(), ..Samples::default() };
-        Ok(Timing { seconds, measured: seconds, samples, error: Some(0.0) })
+        Ok(Timing { seconds, measured: seconds, samples, error: Some(0.0), distance: None })
     }
 }

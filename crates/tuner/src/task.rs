@@ -12,6 +12,7 @@ use talweg_search::scheduler::TaskState;
 use talweg_space::Space;
 use talweg_target::Target;
 
+use crate::distances::Yardstick;
 use crate::error::TuneError;
 use crate::options::TaskSpec;
 use crate::report::{FailureGroup, Failures, StopReason, TaskReport};
@@ -79,6 +80,8 @@ pub struct TaskRun<R: Runner> {
     pub data: R::Data,
     /// The default schedule.
     pub default: DefaultSchedule<R::Kernel>,
+    /// The kernel whose times at several distances the others' are translated by: the default's, then the fastest.
+    pub yardstick: Yardstick<R::Kernel>,
     /// The fastest candidates, fastest first.
     pub contenders: Vec<Contender>,
     /// Those that were the fastest for a while, in their order.
@@ -141,6 +144,13 @@ impl<R: Runner> TaskRun<R> {
             let is_first = known.insert(c.shares.clone()) && known.len() <= MOST_SHARES;
             place <= capacity || is_first
         });
+    }
+
+    /// The kernel of this trace was timed at the usual distance, which says more than a translated time.
+    pub fn correct(&mut self, trace: &str, seconds: f64) {
+        let all = self.contenders.iter_mut().chain([&mut self.default.contender]);
+        all.filter(|contender| contender.trace == trace).for_each(|contender| contender.seconds = seconds);
+        self.contenders.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     }
 
     /// What is known of the task when this contender has won.

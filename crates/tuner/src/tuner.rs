@@ -10,6 +10,7 @@ use talweg_search::forecast::Forecast;
 use talweg_search::objective::{Network, Objective};
 use talweg_search::scheduler::{Next, Reason, Scheduler, TaskState};
 
+use crate::distances::{Places, Yardstick};
 use crate::error::TuneError;
 use crate::event::Event;
 use crate::finals::{CLOSED_FIELD, Finalist, OPEN_ROUNDS, Verdict, compare};
@@ -53,6 +54,8 @@ pub struct Tuner<R: Runner = Workers> {
     pub(crate) unproven: usize,
     /// Runs that timed their candidates as this one does.
     comparable: Vec<RunId>,
+    /// How far apart threads were.
+    pub(crate) places: Places,
     pub(crate) phases: Phases,
 }
 
@@ -90,6 +93,7 @@ impl<R: Runner> Tuner<R> {
             proving: 0.0,
             unproven: 0,
             comparable: Vec::new(),
+            places: Places::default(),
             phases: Phases::default(),
         })
     }
@@ -103,7 +107,7 @@ impl<R: Runner> Tuner<R> {
     pub fn run(&mut self, listener: Listener<'_>) -> Result<TuneReport, TuneError> {
         self.trials = 0;
         (self.peak, self.proving, self.unproven) = (None, 0.0, 0);
-        self.phases = Phases::default();
+        (self.phases, self.places) = (Phases::default(), Places::default());
         let begin = Instant::now();
         let is_comparable = |run: &Run| surroundings_of(&run.info.environment) == self.options.surroundings;
         self.comparable = self.db.runs()?.into_iter().filter(is_comparable).map(|run| run.id).collect();
@@ -308,7 +312,7 @@ impl<R: Runner> Tuner<R> {
         let (space, search) = search?;
         let reference = |source| TuneError::Reference { task: spec.name.clone(), source };
         let (data, built) = built.map_err(reference)?;
-        let default = self.measure_default(&spec, &data, (&trace, built), run)?;
+        let (default, yardstick) = self.measure_default(&spec, &data, (&trace, built), run)?;
         let known_at = self.options.elapsed();
         let group = spec.name.split(':').next().unwrap_or_default();
         let group = group.bytes().fold(7u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
@@ -336,6 +340,7 @@ impl<R: Runner> Tuner<R> {
             closed: None,
             stored: f64::INFINITY,
             unproven: None,
+            yardstick,
             default,
             space,
             spec,
@@ -416,7 +421,7 @@ impl<R: Runner> Tuner<R> {
         data: &R::Data,
         (trace, built): (&Trace, Option<Attempt<R::Kernel>>),
         run: RunId,
-    ) -> Result<DefaultSchedule<R::Kernel>, TuneError> {
+    ) -> Result<(DefaultSchedule<R::Kernel>, Yardstick<R::Kernel>), TuneError> {
         let fails = |failure: Failure| TuneError::DefaultFails {
             task: spec.name.clone(),
             cause: failure.cause,
@@ -430,6 +435,8 @@ impl<R: Runner> Tuner<R> {
         let key = task_key(&spec.dag);
         let threads = self.options.threads as u32;
         let text = trace.to_string();
+        let yardstick = Yardstick::new(kernel.clone(), text.clone(), &timing, &mut self.places);
+        let timing = self.places.usual(timing, &yardstick);
         let mut record =
             NewRecord::new(run, &key, &self.target, threads, text.clone(), Ok(timing.samples.clone()));
         record.verification = timing.error;
@@ -440,7 +447,7 @@ impl<R: Runner> Tuner<R> {
         let ids = self.db.insert_batch(&[record])?.ids;
         let error = timing.error.unwrap_or(0.0);
         let contender = Contender::new(ids[0], timing.seconds, text, error, &spec.dag);
-        Ok(DefaultSchedule { kernel, contender, measured: timing.measured })
+        Ok((DefaultSchedule { kernel, contender, measured: timing.measured }, yardstick))
     }
 
     /// When the time for the finals is used up.

@@ -290,6 +290,60 @@ impl Runner for Broken {
     }
 }
 
+/// Threads that come near each other and go away again after every so many runs; near, everything takes a fifth less.
+struct Moving(Simulated, usize);
+
+impl Runner for Moving {
+    type Kernel = Nest;
+    type Data = ();
+
+    fn data(&mut self, dag: &Dag) -> Result<(), ReferenceError> {
+        self.0.data(dag)
+    }
+
+    fn build(&mut self, nests: &[Nest]) -> Vec<Result<(Nest, f64), Failure>> {
+        self.0.build(nests)
+    }
+
+    fn run(&mut self, data: &(), kernel: &Nest, effort: &Effort) -> Result<Timing, Failure> {
+        self.1 += 1;
+        let (factor, distance) = if self.1 / 24 % 2 == 0 { (1.0, 185e-9) } else { (0.8, 24e-9) };
+        let mut timing = self.0.run(data, kernel, effort)?;
+        timing.seconds *= factor;
+        timing.samples.seconds.iter_mut().for_each(|seconds| *seconds *= factor);
+        Ok(Timing { distance: Some(distance), ..timing })
+    }
+}
+
+#[test]
+fn times_do_not_depend_on_where_the_threads_were() {
+    let options = options(StrategyKind::Random, 160);
+    let mut calm = measured(options.clone(), &[SMALL]);
+    let mut tuner = Tuner::with_runner(options, vec![task(SMALL)], Moving(simulated(), 0)).expect("a tuner");
+    let mut seen = Vec::new();
+    let report = tuner.run(&mut |event| {
+        if let Event::SampleMeasured { task, candidate, seconds, .. } = event {
+            seen.push((task, candidate, seconds));
+        }
+    });
+    let report = report.expect("the run ends well");
+    // The first to come near are measured before anybody knows what that does.
+    let differs = |(a, b): &(&(usize, String, Option<f64>), &(usize, String, Option<f64>))| {
+        a.2.zip(b.2).is_none_or(|(a, b)| (a / b - 1.0).abs() > 1e-6)
+    };
+    assert!(calm.iter().map(|c| &c.1).eq(seen.iter().map(|c| &c.1)), "the same candidates");
+    let wrong: Vec<usize> =
+        calm.iter().zip(&seen).enumerate().filter(|(_, pair)| differs(pair)).map(|(at, _)| at).collect();
+    assert!(!wrong.is_empty() && wrong.iter().all(|at| (16..48).contains(at)), "{wrong:?}");
+    calm.sort_by(|a, b| a.2.unwrap_or(f64::INFINITY).total_cmp(&b.2.unwrap_or(f64::INFINITY)));
+    let best = calm[0].2.expect("seconds").min(report.tasks[0].default_seconds);
+    assert!(
+        (report.tasks[0].best_seconds / best - 1.0).abs() < 0.01,
+        "{} {best}",
+        report.tasks[0].best_seconds
+    );
+}
+
 #[test]
 fn nothing_but_failures_is_diagnosed_soon() {
     let options = options(StrategyKind::Random, 1_000);
