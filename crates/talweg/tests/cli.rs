@@ -302,6 +302,11 @@ fn the_doctor_describes_the_machine() {
     for found in object["disturbances"].as_array().expect("a list") {
         assert!(found["what"].is_string() && found["remedy"].is_string(), "{output}");
     }
+    // Threads that never met say nothing.
+    if let Some(distances) = object["core_distance_ns"].as_array() {
+        let ns: Vec<f64> = distances.iter().filter_map(Value::as_f64).collect();
+        assert!(ns.len() == 2 && 0.0 < ns[0] && ns[0] <= ns[1], "{output}");
+    }
     let readable = succeeds(&["doctor"]);
     for word in ["CPU", "vectors", "caches", "peak", "bandwidth", "L1"] {
         assert!(readable.contains(word), "`{word}` is not in: {readable}");

@@ -2,9 +2,12 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
+use talweg_measure::Distances;
+use talweg_runtime::ThreadPool;
 use talweg_target::{Target, disturbances, measure_bandwidth, measure_peak};
 
 use super::colour::Paint;
@@ -28,6 +31,31 @@ pub struct Arguments {
     json: bool,
 }
 
+/// How long the distance between cores is watched.
+const WATCHED: Duration = Duration::from_millis(300);
+/// The pause between two probes of it.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The shortest and the longest time that a cache line takes from core to core, in nanoseconds: equal when there is one.
+fn core_distances(cores: usize) -> Option<(f64, f64)> {
+    let pool = ThreadPool::new(cores).ok()?;
+    let (begin, mut seen, mut counts) = (Instant::now(), Distances::default(), Vec::new());
+    while begin.elapsed() < WATCHED {
+        if let Some(seconds) = pool.distance() {
+            let at = seen.number(seconds);
+            counts.resize(counts.len().max(at + 1), 0);
+            counts[at] += 1;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let all: usize = counts.iter().sum();
+    // What was seen once in a while is an interruption.
+    let usual = counts.iter().enumerate().filter(|(_, count)| **count * 20 > all);
+    let found: Vec<f64> = usual.filter_map(|(at, _)| seen.seconds(at)).map(|s| s * 1e9).collect();
+    let extreme = |of: fn(f64, f64) -> f64| found.iter().copied().reduce(of);
+    extreme(f64::min).zip(extreme(f64::max))
+}
+
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let target = Target::host();
@@ -36,12 +64,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let one = measure_peak(1);
     let all = if cores > 1 { measure_peak(cores) } else { one };
     let levels = measure_bandwidth();
+    let distances = core_distances(cores);
     let advice = advice::collect(&target, &problems, &arguments.python, &arguments.db);
     if arguments.json {
         let object = json!({
             "target": target,
             "fingerprint": target.fingerprint(),
             "peak_gflops": { "1": one, (cores.to_string()): all },
+            "core_distance_ns": distances.map(|(low, high)| [low, high]),
             "bandwidth": levels.iter().map(|l| json!({
                 "level": l.level, "bytes": l.bytes, "read_gbs": l.read_gbs, "write_gbs": l.write_gbs, "copy_gbs": l.copy_gbs,
             })).collect::<Vec<_>>(),
@@ -80,6 +110,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             l.write_gbs,
             l.copy_gbs
         );
+    }
+    match distances {
+        Some((low, high)) if low < high => {
+            let _ = writeln!(
+                out,
+                "distance   {low:.0} to {high:.0} ns from core to core: it changes while programs run, and times with it"
+            );
+        }
+        Some((low, _)) => {
+            let _ = writeln!(out, "distance   {low:.0} ns from core to core");
+        }
+        None => {}
     }
     if problems.is_empty() {
         let _ = writeln!(out, "measuring  {}", paint.good("nothing found that would disturb it"));
