@@ -40,7 +40,7 @@ WARM_UP_SECONDS = 0.1
 TURN_SECONDS = 0.4
 # Lets the idle threads of the previous peer stop spinning.
 PAUSE_SECONDS = 0.25
-# A peer that takes longer for one run is not given turns, which are three runs at least.
+# A peer that takes longer for one run is not given turns, which are five runs at least.
 SLOW_SECONDS = 2.0
 
 
@@ -122,7 +122,7 @@ def compare_with(path, threads, options, folder, stack):
             continue
         own[name], alike[name] = name, file
         command = [options.talweg, "bench", file, "--threads", threads]
-        timers[name] = stack.enter_context(turns.Talweg(command, TURN_SECONDS)).turn
+        timers[name] = stack.enter_context(turns.Talweg(command, WARM_UP_SECONDS + TURN_SECONDS)).turn
     rounds = turns.rounds(timers, options.rounds, PAUSE_SECONDS)
     times = {
         name: {"median_ms": statistics.median(us) / 1e3, "min_ms": min(us) / 1e3, "max_ms": max(us) / 1e3}

@@ -84,7 +84,7 @@ def compare(op, options, talweg_command=None):
     timers = {name: lambda run=run: turns.turn(run, WARM_UP_SECONDS, TURN_SECONDS) for name, run in runners.items()}
     command = talweg_command or [options.talweg, "op", spec, "--threads", options.threads]
     command = [*command, "--patience", "0", *(["--schedule", schedule] if schedule else [])]
-    with contextlib.nullcontext() if options.no_talweg else turns.Talweg(command, TURN_SECONDS) as talweg:
+    with contextlib.nullcontext() if options.no_talweg else turns.Talweg(command, WARM_UP_SECONDS + TURN_SECONDS) as talweg:
         if talweg:
             timers = {"talweg": talweg.turn} | timers
         rounds = turns.rounds(timers, options.rounds, PAUSE_SECONDS)

@@ -11,7 +11,8 @@ PEER_PROCESS = Path(__file__).resolve().parent.parent / "crates/talweg/python/pe
 
 
 class Talweg:
-    """A `talweg op` or `talweg bench` that is ready and waits for its turns."""
+    """A `talweg op` or `talweg bench` that is ready and waits for its turns of so many seconds, of which the first fifth is
+    warm-up."""
 
     def __init__(self, command, seconds):
         self.seconds = seconds
@@ -84,9 +85,10 @@ class PeerProcess:
 
 
 def turn(run, warm_up, seconds):
-    """The median time of one call in microseconds, after a warm-up; at least three calls are timed."""
-    end = time.perf_counter() + warm_up
+    """The median time of one call in microseconds, after a first call and a warm-up; at least three calls are timed, as in
+    turns of talweg and of peers in processes of their own."""
     run()
+    end = time.perf_counter() + warm_up
     while time.perf_counter() < end:
         run()
     samples, total = [], 0

@@ -10,7 +10,7 @@ use talweg_runtime::model::Session;
 use talweg_tensor::Tensor;
 
 use super::model::{ModelArguments, inputs};
-use super::{Failure, print};
+use super::{Failure, print, turns};
 
 /// Outputs that differ by more than this, relative to the largest element, are another computation.
 const AGREES: f64 = 1e-3;
@@ -108,14 +108,14 @@ pub fn run(
             Err(error) => left_out.push((name.clone(), error.to_string())),
         }
     }
-    let each = seconds / arguments.rounds as f64;
+    let each = Duration::from_secs_f64(seconds / arguments.rounds as f64);
     for _ in 0..arguments.rounds {
         std::thread::sleep(PAUSE);
-        rows[0].add(talweg_turn(session, each)?);
+        rows[0].add(turns::times(each, || session.execute().map_err(Failure::work))?);
         for (peer, row) in running.iter_mut().zip(&mut rows[1..]) {
             std::thread::sleep(PAUSE);
             // One that dies keeps the turns it had.
-            match peer.sample(each) {
+            match peer.sample(each.as_secs_f64()) {
                 Ok(seconds) => row.add(seconds),
                 Err(error) => left_out.push((row.name.clone(), error.to_string())),
             }
@@ -127,20 +127,6 @@ pub fn run(
         1 => Err(Failure::work("no other runtime could be timed")),
         _ => Ok(()),
     }
-}
-
-fn talweg_turn(session: &mut Session, seconds: f64) -> Result<Vec<f64>, Failure> {
-    let start = std::time::Instant::now();
-    let mut times = Vec::new();
-    while times.len() < 3 || start.elapsed().as_secs_f64() < seconds {
-        let begin = std::time::Instant::now();
-        session.execute().map_err(Failure::work)?;
-        let took = begin.elapsed().as_secs_f64();
-        if start.elapsed().as_secs_f64() > 0.25 * seconds {
-            times.push(took);
-        }
-    }
-    Ok(times)
 }
 
 /// The largest difference relative to the largest element, over all outputs; `None` if the shapes differ.

@@ -124,20 +124,7 @@ fn pin_caller() -> Result<(), Failure> {
 
 /// Seconds of single runs, ascending, after some that do not count.
 fn samples(session: &mut Session, budget: Duration) -> Result<Vec<f64>, Failure> {
-    let start = Instant::now();
-    let warm = budget.mul_f64(0.1);
-    let mut times = Vec::new();
-    loop {
-        let begin = Instant::now();
-        session.execute().map_err(Failure::work)?;
-        let spent = start.elapsed();
-        if spent > warm {
-            times.push(begin.elapsed().as_secs_f64());
-        }
-        if !times.is_empty() && spent > budget {
-            break;
-        }
-    }
+    let mut times = turns::times(budget, || session.execute().map_err(Failure::work))?;
     times.sort_by(f64::total_cmp);
     Ok(times)
 }

@@ -1,8 +1,31 @@
-//! `--turns`: staying after the report to be timed again on request, so that another program can alternate with this one.
+//! Turns: a model's runs for a while, after a warm-up, and `--turns`, which stays after the report to be timed again on
+//! request, so that another program can alternate with this one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Failure, print};
+
+/// The share of a turn whose runs do not count, the same for the peers (`peer_process.py`).
+const WARM_UP: f64 = 0.2;
+/// How many runs count, however long they take.
+const LEAST: usize = 3;
+
+/// Seconds of single runs, taken for about so long. The first run is neither counted nor part of that time: it finds the
+/// caches as others left them.
+pub fn times(length: Duration, mut run: impl FnMut() -> Result<(), Failure>) -> Result<Vec<f64>, Failure> {
+    run()?;
+    let start = Instant::now();
+    while start.elapsed() < length.mul_f64(WARM_UP) {
+        run()?;
+    }
+    let mut times = Vec::new();
+    while times.len() < LEAST || start.elapsed() < length {
+        let begin = Instant::now();
+        run()?;
+        times.push(begin.elapsed().as_secs_f64());
+    }
+    Ok(times)
+}
 
 /// For every line of standard input, a number of seconds, calls for so long and prints the median time of one call in
 /// microseconds.
@@ -18,4 +41,30 @@ pub fn serve(mut turn: impl FnMut(Duration) -> Result<f64, Failure>) -> Result<(
         print(&format!("{:.4}\n", turn(Duration::from_secs_f64(seconds))? * 1e6))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cold_runs_do_not_count_and_slow_ones_are_taken_three_times() {
+        let mut calls = 0;
+        let mut timed = |length: u64, cold: u64, warm: u64| {
+            calls = 0;
+            let run = || {
+                calls += 1;
+                std::thread::sleep(Duration::from_millis(if calls == 1 { cold } else { warm }));
+                Ok(())
+            };
+            let times = times(Duration::from_millis(length), run).ok().expect("nothing fails");
+            (times, calls)
+        };
+        // Longer than the turn: one cold run, one of the warm-up, three that count.
+        let (slow, calls) = timed(10, 10, 10);
+        assert_eq!((slow.len(), calls), (3, 5));
+        let (quick, calls) = timed(50, 200, 1);
+        assert!(quick.len() >= 3 && calls > quick.len() + 1, "{} of {calls}", quick.len());
+        assert!(quick.iter().sum::<f64>() < 0.2, "the cold run counts: {quick:?}");
+    }
 }
