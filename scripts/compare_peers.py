@@ -14,7 +14,6 @@ installed into .venv-peers on first use.
 
 import argparse
 import contextlib
-import ctypes
 import json
 import logging
 import os
@@ -135,17 +134,6 @@ def pin(threads):
     os.environ |= {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
 
 
-def keep_freed_memory():
-    """Lets malloc reuse large blocks, so that torch's fresh outputs cost no page faults.
-
-    The other peers write to outputs that are allocated once.
-    """
-    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
-    libc = ctypes.CDLL(None)
-    libc.mallopt(mmap_threshold, 32 << 20)
-    libc.mallopt(trim_threshold, 1 << 30)
-
-
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ops", nargs="+", default=DEFAULT_OPS, metavar="SPEC[@SCHEDULE]", help="operators to time")
@@ -166,7 +154,6 @@ def main():
     options = parse_arguments()
     peers_venv.enter()
     pin(options.threads)
-    keep_freed_memory()
     logging.disable(logging.WARNING)
     import peer_operators
 
