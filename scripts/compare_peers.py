@@ -86,19 +86,20 @@ def compare(op, options, talweg_command=None):
     with contextlib.nullcontext() if options.no_talweg else turns.Talweg(command, WARM_UP_SECONDS + TURN_SECONDS) as talweg:
         if talweg:
             timers = {"talweg": talweg.turn} | timers
-        rounds = turns.rounds(timers, options.rounds, PAUSE_SECONDS)
+        rounds = turns.rounds(timers, options.rounds, PAUSE_SECONDS, failures)
 
     times = {
         name: {"median_us": statistics.median(all_us), "min_us": min(all_us), "max_us": max(all_us)}
         for name, all_us in rounds.items()
     }
     result = {"spec": spec, "schedule": schedule or "default", "threads": options.threads, "times": times}
+    timed = [name for name in runners if name in rounds]
     if options.no_talweg:
-        best = min(runners, key=lambda name: times[name]["median_us"], default=None)
+        best = min(timed, key=lambda name: times[name]["median_us"], default=None)
         return result | {"failures": failures, "best_peer": best}
-    for name in runners:
+    for name in timed:
         times[name]["over_talweg"] = turns.over(rounds[name], rounds["talweg"])
-    best = min(runners, key=lambda name: times[name]["over_talweg"], default=None)
+    best = min(timed, key=lambda name: times[name]["over_talweg"], default=None)
     result |= {"failures": failures, "best_peer": best}
     if best:
         result["best_peer_over_talweg"] = times[best]["over_talweg"]

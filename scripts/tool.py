@@ -1,14 +1,23 @@
 """What the scripts that call talweg have in common: calling it, choosing models, reading times."""
 
 import argparse
+import os
 import subprocess
 import sys
+
+
+def environment():
+    """This process's environment, without what would set talweg's options otherwise than the scripts do."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TALWEG_")}
+    return kept | {"TALWEG_CONFIG": "none"}
 
 
 def output(program, *arguments):
     """What a call of talweg prints; a failure ends the script with its words."""
     command = [str(program), *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    result = subprocess.run(
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment()
+    )
     if result.returncode != 0:
         sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")
     return result.stdout

@@ -1,11 +1,14 @@
 """Timing talweg and its peers in short turns, so that what disturbs the machine disturbs them all."""
 
+import contextlib
 import json
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import tool
 
 PEER_PROCESS = Path(__file__).resolve().parent.parent / "crates/talweg/python/peer_process.py"
 
@@ -18,7 +21,8 @@ class Talweg:
         self.seconds = seconds
         self.command = [*map(str, command), "--budget", str(seconds), "--json", "--turns"]
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=tool.environment(),
         )
         self.answer()
 
@@ -32,14 +36,16 @@ class Talweg:
 
     def turn(self):
         """The median time of one run, in microseconds."""
-        print(self.seconds, file=self.process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # if it is gone, `answer` says why
+            print(self.seconds, file=self.process.stdin, flush=True)
         return float(self.answer())
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait()
 
 
@@ -75,11 +81,13 @@ class PeerProcess:
 
     def turn(self, warm_up, seconds):
         """As `turn` below, with about this warm-up."""
-        print(warm_up + seconds, file=self.process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # if it is gone, `answer` says why
+            print(warm_up + seconds, file=self.process.stdin, flush=True)
         return statistics.median(self.answer()["seconds"]) * 1e6
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait()
         self.log.close()
 
@@ -100,12 +108,19 @@ def turn(run, warm_up, seconds):
     return statistics.median(samples) / 1e3
 
 
-def rounds(timers, count, pause):
-    """What every timer says in each of so many rounds, with a pause after each turn."""
+def rounds(timers, count, pause, failures=None):
+    """What every timer says in each of so many rounds, with a pause after each turn. A timer that raises has no more
+    turns and no figures; `failures` gets the reason by its name, and without `failures` nobody may raise."""
     taken = {name: [] for name in timers}
     for _ in range(count):
-        for name, timer in timers.items():
-            taken[name].append(timer())
+        for name in list(taken):
+            try:
+                taken[name].append(timers[name]())
+            except Exception as error:
+                if failures is None:
+                    raise
+                del taken[name]
+                failures[name] = f"{type(error).__name__}: {error}"
             time.sleep(pause)
     return taken
 
