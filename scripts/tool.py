@@ -23,14 +23,17 @@ def output(program, *arguments):
     return result.stdout
 
 
+MORE_MODELS = "make_networks.py writes three networks, others are exports of your own"
+
+
 def models(folder, only):
     """The .onnx files of a folder, or those of them that are named."""
     paths = sorted(folder.glob("*.onnx"))
     missing = set(only or []) - {path.stem for path in paths}
     if missing:
-        sys.exit(f"error: no {', '.join(sorted(missing))} in {folder}; write them with make_models.py")
+        sys.exit(f"error: no {', '.join(sorted(missing))} in {folder}; {MORE_MODELS}")
     if not paths:
-        sys.exit(f"error: no .onnx files in {folder}; write them with make_models.py")
+        sys.exit(f"error: no .onnx files in {folder}; {MORE_MODELS}")
     return [path for path in paths if not only or path.stem in only]
 
 
