@@ -42,7 +42,7 @@ def make(peer, model, inputs, threads, tune_seconds):
     if len(inputs) != 1:
         raise NotImplementedError("the model has several inputs; only models with one are turned into PyTorch modules")
     (x,) = inputs.values()
-    module, _ = peer_networks.load(model)
+    module, _ = peer_networks.load(model, x.shape)
     return peer_runners.torch_runner(module, x, threads, peer == "torch-compiled", channels_last=x.ndim in (4, 5))
 
 

@@ -1,5 +1,5 @@
 """How the peers are run: each function returns a function that runs the model once and returns its output, or a list
-of its outputs if it has several."""
+of its outputs if it has several. Like talweg, they compile the model for the shapes of the inputs they are given."""
 
 
 def onnxruntime_runner(model, x, threads):
@@ -10,8 +10,13 @@ def onnxruntime_runner(model, x, threads):
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
     given = x if isinstance(x, dict) else {session.get_inputs()[0].name: x}
+    sizes = named_sizes(session, given)
+    if sizes:
+        for name, size in sizes.items():
+            options.add_free_dimension_override_by_name(name, size)
+        session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
     for name, array in given.items():
         binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array))
     # The first run finds the outputs' shapes; later ones write to the same memory.
@@ -27,6 +32,15 @@ def onnxruntime_runner(model, x, threads):
     return run
 
 
+def named_sizes(session, given):
+    """The sizes of the dimensions that the inputs of an ONNX Runtime session name; one without a name it cannot bind."""
+    sizes = {}
+    for port in session.get_inputs():
+        named = zip(port.shape, given[port.name].shape)
+        sizes |= {dim: size for dim, size in named if isinstance(dim, str)}
+    return sizes
+
+
 def openvino_runner(model, x, threads):
     """`model` as for ONNX Runtime."""
     import openvino as ov
@@ -38,7 +52,10 @@ def openvino_runner(model, x, threads):
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": 1,
     }
-    request = core.compile_model(core.read_model(model), "CPU", settings).create_infer_request()
+    network = core.read_model(model)
+    if isinstance(x, dict):
+        network.reshape({name: list(array.shape) for name, array in x.items()})
+    request = core.compile_model(network, "CPU", settings).create_infer_request()
     for name, array in x.items() if isinstance(x, dict) else [(0, x)]:
         tensor = ov.Tensor(array, shared_memory=True)
         request.set_tensor(name, tensor) if isinstance(name, str) else request.set_input_tensor(name, tensor)
