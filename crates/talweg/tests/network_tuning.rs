@@ -228,6 +228,8 @@ fn missing_runtimes_are_named() {
     refuses(at, &compiled, &["need the ONNX file"]);
     // Whoever alternates otherwise asks for turns; without any request there is the report alone.
     refuses(at, &with(&bench, &["onnxruntime", "--turns"]), &["--turns", "--against"]);
+    // Peers would be confined to the core of the thread that starts them.
+    refuses(at, &with(&bench, &["onnxruntime", "--pin"]), &["--pin", "--against"]);
     let alone = succeeds(at, &["bench", "net.talweg", "--budget", "0.01", "--json", "--turns"]);
     assert!(json(&alone)["median_ms"].as_f64() > Some(0.0) && alone.lines().count() == 1, "{alone}");
     // A Python that lacks everything.

@@ -34,8 +34,8 @@ pub struct Arguments {
     lock: LockArguments,
     #[command(flatten)]
     against: AgainstArguments,
-    /// Pin each thread to a core of its own.
-    #[arg(long)]
+    /// Pin each thread to a core of its own; not with --against, where other runtimes would inherit the core.
+    #[arg(long, conflicts_with = "against")]
     pin: bool,
     /// Time for taking samples; with --against of each runtime.
     #[arg(long, default_value_t = 3.0, value_name = "SECONDS")]
