@@ -86,7 +86,7 @@ pub fn run(
 ) -> Result<(), Failure> {
     let given = inputs(session, &[])?;
     let names = session.model().manifest().inputs.iter().map(|port| port.name.clone());
-    let named: Vec<(String, Tensor)> = names.zip(given.iter().cloned()).collect();
+    let named: Vec<(String, Tensor)> = names.zip(given.iter().cloned()).chain(model.fixed()?).collect();
     let ours = session.run(&given).map_err(Failure::work)?;
     let peers = Peers::new(&arguments.python, &model.model, threads, &named).map_err(Failure::work)?;
     let mut rows = vec![Row::new("talweg", concat!("talweg ", env!("CARGO_PKG_VERSION")).into(), 0.0)];
