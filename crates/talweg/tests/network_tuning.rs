@@ -286,3 +286,30 @@ fn others_are_given_fixed_inputs_too() {
     let said = String::from_utf8_lossy(&benched.stdout);
     assert!(said.contains("has v"), "{said}");
 }
+
+#[test]
+fn runtimes_that_are_slow_or_die_are_named_once() {
+    let folder = folder();
+    let at = folder.path();
+    succeeds(at, &["run", "net.onnx", "--output", "y.npz"]);
+    let bench = ["bench", "net.onnx", "--budget", "0.03", "--rounds", "3", "--against", "onnxruntime"];
+    let with_python = |script: &str| {
+        python(at, script);
+        let output = run(at, &[&bench[..], &["--python", "./python", "--json"]].concat());
+        (output.status.code(), json(&String::from_utf8_lossy(&output.stdout)))
+    };
+    let ready = r#"cp y.npz "$6"; echo '{"ready": "fake 1", "first": 0.001}'"#;
+    let (code, slow) = with_python(&ready.replace("0.001", "99.0"));
+    let why = slow["not_timed"][0]["why"].as_str().unwrap_or_default();
+    assert!(code == Some(1) && why.contains("a run takes 99.0 s"), "{slow}");
+
+    let (code, once) = with_python(&format!("{ready}; read a; echo '{{\"seconds\": [1, 1]}}'; read b"));
+    assert_eq!((code, &once["rows"][1]["runs"]), (Some(0), &2.into()), "{once}");
+    let left_out = once["not_timed"].as_array().expect("a list");
+    let why = left_out[0]["why"].as_str().unwrap_or_default();
+    assert!(left_out.len() == 1 && why.contains("ended after 1 turns"), "{once}");
+
+    let (code, never) = with_python(&format!("{ready}; read a"));
+    let counts = ["rows", "not_timed"].map(|list| never[list].as_array().map(Vec::len));
+    assert_eq!((code, counts), (Some(1), [Some(1), Some(1)]), "{never}");
+}
