@@ -193,9 +193,11 @@ fn table(title: &str, rows: &[Row], left_out: &[(String, String)]) -> String {
     for row in rows {
         let Some(latency) = Latency::of(row.all.clone()) else { continue };
         let ratios = ratios(row, &rows[0]);
-        let ratio = match (row.name.as_str(), ratios.first(), ratios.last()) {
-            ("talweg", ..) | (_, None, _) | (_, _, None) => String::new(),
-            (_, Some(low), Some(high)) => format!("{:.2} ({low:.2} to {high:.2})", ratios[ratios.len() / 2]),
+        let ratio = match (turns::median(&ratios), ratios.first(), ratios.last()) {
+            (Some(middle), Some(low), Some(high)) if row.name != "talweg" => {
+                format!("{middle:.2} ({low:.2} to {high:.2})")
+            }
+            _ => String::new(),
         };
         let difference = if row.name == "talweg" { String::new() } else { format!("{:.1e}", row.difference) };
         out += &format!(
@@ -221,7 +223,7 @@ fn object(title: &str, rows: &[Row], left_out: &[(String, String)]) -> String {
         json!({
             "name": row.name, "version": row.version, "median_ms": latency.map(|l| l.median * 1e3),
             "min_ms": latency.map(|l| l.min * 1e3), "runs": row.all.len(), "difference": row.difference,
-            "ratio": ratios.get(ratios.len() / 2), "ratio_low": ratios.first(), "ratio_high": ratios.last(),
+            "ratio": turns::median(&ratios), "ratio_low": ratios.first(), "ratio_high": ratios.last(),
         })
     };
     let missing = |(name, why): &(String, String)| json!({ "name": name, "why": why });

@@ -104,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ))?;
     }
     match arguments.turns {
-        true => turns::serve(|length| Ok(quantile(&samples(&mut session, length)?, 0.5))),
+        true => turns::serve(|length| Ok(turns::median(&samples(&mut session, length)?).unwrap_or_default())),
         false => Ok(()),
     }
 }

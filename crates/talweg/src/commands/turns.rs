@@ -27,6 +27,12 @@ pub fn times(length: Duration, mut run: impl FnMut() -> Result<(), Failure>) -> 
     Ok(times)
 }
 
+/// The median of ascending numbers: of an even number the mean of the two in the middle, as in scripts that time peers.
+pub fn median(ascending: &[f64]) -> Option<f64> {
+    let last = ascending.len().checked_sub(1)?;
+    Some((ascending[last / 2] + ascending[last.div_ceil(2)]) / 2.0)
+}
+
 /// For every line of standard input, a number of seconds, calls for so long and prints the median time of one call in
 /// microseconds.
 pub fn serve(mut turn: impl FnMut(Duration) -> Result<f64, Failure>) -> Result<(), Failure> {
@@ -48,6 +54,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_median_of_an_even_number_is_between_two() {
+        let medians = [&[1.0, 3.0][..], &[1.0, 3.0, 8.0], &[1.0, 2.0, 3.0, 4.0], &[]].map(median);
+        assert_eq!(medians, [Some(2.0), Some(3.0), Some(2.5), None]);
+    }
+
+    #[test]
     fn cold_runs_do_not_count_and_slow_ones_are_taken_three_times() {
         let mut calls = 0;
         let mut timed = |length: u64, cold: u64, warm: u64| {
@@ -57,7 +69,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(if calls == 1 { cold } else { warm }));
                 Ok(())
             };
-            let times = times(Duration::from_millis(length), run).ok().expect("nothing fails");
+            let times = times(Duration::from_millis(length), run).expect("nothing fails");
             (times, calls)
         };
         // Longer than the turn: one cold run, one of the warm-up unless the machine sleeps through it, three that count.
