@@ -21,6 +21,8 @@ import sys
 import time
 from pathlib import Path
 
+import tool
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROGRAM = REPOSITORY / "target" / "release" / "talweg"
 SCHEDULES = REPOSITORY / "schedules"
@@ -55,7 +57,9 @@ class Failure(Exception):
 
 def talweg(*arguments):
     """What a talweg command prints."""
-    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [PROGRAM, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=tool.environment()
+    )
     if done.returncode != 0:
         raise Failure(f"`talweg {' '.join(arguments)}` returned {done.returncode}: {done.stderr.strip()}")
     return done.stdout

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import onnx_venv
+import tool
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -28,7 +29,9 @@ def verify(talweg, model, threads, tolerance):
     command += ["--threads", str(threads), "--tolerance", str(tolerance), "--json"]
     start = time.monotonic()
     # In the model's folder there is no tuning database: every schedule is the analytic default.
-    done = subprocess.run(command, cwd=model.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=model.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=tool.environment()
+    )
     seconds = time.monotonic() - start
     try:
         found = json.loads(done.stdout)

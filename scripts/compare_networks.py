@@ -40,7 +40,7 @@ WARM_UP_SECONDS = 0.1
 TURN_SECONDS = 0.4
 # Lets the idle threads of the previous peer stop spinning.
 PAUSE_SECONDS = 0.25
-# A peer that takes longer for one run is not given turns, which are three runs at least.
+# A peer that takes longer for one run is not given turns, which are five runs at least.
 SLOW_SECONDS = 2.0
 
 
@@ -78,6 +78,15 @@ def set_up(peer, path, name, x, threads, options, folder, stack):
         return archive["output0"], lambda: process.turn(WARM_UP_SECONDS, TURN_SECONDS)
 
 
+def difference(output, ours):
+    """The largest difference of a peer's output to talweg's, relative to the peer's largest element."""
+    import numpy as np
+
+    if output.shape != ours.shape:
+        raise ValueError(f"its output has the shape {output.shape}, talweg's {ours.shape}")
+    return float(np.abs(output - ours).max() / np.abs(output).max())
+
+
 def compare(path, threads, options, folder):
     """One network with one number of threads; returns what `--json` prints for it."""
     with contextlib.ExitStack() as stack:
@@ -105,11 +114,11 @@ def compare_with(path, threads, options, folder, stack):
     for name in options.peers:
         try:
             output, timer = set_up(name, path, given.name, x, threads, options, folder, stack)
+            errors[name] = difference(output, ours)
         except Exception as error:  # a peer may fail in any way; the others are still worth timing
             failures[name] = f"{type(error).__name__}: {error}"
             continue
-        errors[name] = float(np.abs(output - ours).max() / np.abs(output).max())
-        if output.shape == ours.shape and errors[name] < 1e-3:
+        if errors[name] < 1e-3:
             timers[name] = timer
         else:
             failures[name] = f"its output differs by {errors[name]:.1e}"
@@ -122,8 +131,8 @@ def compare_with(path, threads, options, folder, stack):
             continue
         own[name], alike[name] = name, file
         command = [options.talweg, "bench", file, "--threads", threads]
-        timers[name] = stack.enter_context(turns.Talweg(command, TURN_SECONDS)).turn
-    rounds = turns.rounds(timers, options.rounds, PAUSE_SECONDS)
+        timers[name] = stack.enter_context(turns.Talweg(command, WARM_UP_SECONDS + TURN_SECONDS)).turn
+    rounds = turns.rounds(timers, options.rounds, PAUSE_SECONDS, failures)
     times = {
         name: {"median_ms": statistics.median(us) / 1e3, "min_ms": min(us) / 1e3, "max_ms": max(us) / 1e3}
         for name, us in rounds.items()
@@ -206,7 +215,7 @@ def main():
     )
     parser.add_argument("--strategy", default="felix")
     parser.add_argument("--talweg", type=Path, default=REPOSITORY / "target/release/talweg")
-    parser.add_argument("--json", type=Path, help="also write all figures to this file")
+    parser.add_argument("--json", type=Path, help="also write all figures to this file, after each network")
     options = parser.parse_args()
     options.tune = sorted(set(options.tune or []))
     paths = tool.models(options.models, options.only)
@@ -217,6 +226,8 @@ def main():
             for path in paths:
                 results.append(compare(path, threads, options, Path(folder)))
                 print_table(results[-1])
+                if options.json:  # after each, so that a later failure loses nothing
+                    options.json.write_text(json.dumps(results, indent=1))
             ratios = [r["ratio"] for r in results if r["threads"] == threads and "ratio" in r]
             if ratios:
                 mean = math.exp(statistics.fmean(map(math.log, ratios)))
@@ -225,8 +236,6 @@ def main():
             if options.tune and 2 * len(beaten) > len(paths):
                 median = sorted(beaten + [math.inf] * (len(paths) - len(beaten)))[len(paths) // 2]
                 print(f"{threads} threads, time until the best peer is beaten: {median:.1f} s on the median network")
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

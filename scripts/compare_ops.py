@@ -155,7 +155,6 @@ def main():
         # The tuner compiles on all cores; only the timing is kept on one.
         tuned = tune_all(operators, options, db)
         compare_peers.pin(options.threads)
-        compare_peers.keep_freed_memory()
         logging.disable(logging.WARNING)
         results = []
         for name, spec in operators.items():

@@ -14,7 +14,6 @@ installed into .venv-peers on first use.
 
 import argparse
 import contextlib
-import ctypes
 import json
 import logging
 import os
@@ -84,22 +83,23 @@ def compare(op, options, talweg_command=None):
     timers = {name: lambda run=run: turns.turn(run, WARM_UP_SECONDS, TURN_SECONDS) for name, run in runners.items()}
     command = talweg_command or [options.talweg, "op", spec, "--threads", options.threads]
     command = [*command, "--patience", "0", *(["--schedule", schedule] if schedule else [])]
-    with contextlib.nullcontext() if options.no_talweg else turns.Talweg(command, TURN_SECONDS) as talweg:
+    with contextlib.nullcontext() if options.no_talweg else turns.Talweg(command, WARM_UP_SECONDS + TURN_SECONDS) as talweg:
         if talweg:
             timers = {"talweg": talweg.turn} | timers
-        rounds = turns.rounds(timers, options.rounds, PAUSE_SECONDS)
+        rounds = turns.rounds(timers, options.rounds, PAUSE_SECONDS, failures)
 
     times = {
         name: {"median_us": statistics.median(all_us), "min_us": min(all_us), "max_us": max(all_us)}
         for name, all_us in rounds.items()
     }
     result = {"spec": spec, "schedule": schedule or "default", "threads": options.threads, "times": times}
+    timed = [name for name in runners if name in rounds]
     if options.no_talweg:
-        best = min(runners, key=lambda name: times[name]["median_us"], default=None)
+        best = min(timed, key=lambda name: times[name]["median_us"], default=None)
         return result | {"failures": failures, "best_peer": best}
-    for name in runners:
+    for name in timed:
         times[name]["over_talweg"] = turns.over(rounds[name], rounds["talweg"])
-    best = min(runners, key=lambda name: times[name]["over_talweg"], default=None)
+    best = min(timed, key=lambda name: times[name]["over_talweg"], default=None)
     result |= {"failures": failures, "best_peer": best}
     if best:
         result["best_peer_over_talweg"] = times[best]["over_talweg"]
@@ -135,17 +135,6 @@ def pin(threads):
     os.environ |= {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
 
 
-def keep_freed_memory():
-    """Lets malloc reuse large blocks, so that torch's fresh outputs cost no page faults.
-
-    The other peers write to outputs that are allocated once.
-    """
-    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
-    libc = ctypes.CDLL(None)
-    libc.mallopt(mmap_threshold, 32 << 20)
-    libc.mallopt(trim_threshold, 1 << 30)
-
-
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ops", nargs="+", default=DEFAULT_OPS, metavar="SPEC[@SCHEDULE]", help="operators to time")
@@ -166,7 +155,6 @@ def main():
     options = parse_arguments()
     peers_venv.enter()
     pin(options.threads)
-    keep_freed_memory()
     logging.disable(logging.WARNING)
     import peer_operators
 

@@ -27,6 +27,7 @@ import tempfile
 from pathlib import Path
 
 import onnx_venv
+import tool
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -111,7 +112,8 @@ class Backend:
             command += ["--fix" if name in fixed else "--input", f"{name}={folder / f'{i}.npy'}"]
         try:
             done = subprocess.run(
-                command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
+                command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS,
+                env=tool.environment(),
             )
         except subprocess.TimeoutExpired:
             raise Refused("no result in time", crashed=True) from None

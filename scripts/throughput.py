@@ -17,6 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tool
+
 PROGRAM = Path(__file__).resolve().parent.parent / "target" / "release" / "talweg"
 
 OPERATORS = [
@@ -34,7 +36,9 @@ def tune(spec, threads, seconds, strategy):
     with tempfile.TemporaryDirectory() as directory:
         command = [PROGRAM, "tune", spec, "--threads", str(threads), "--budget", f"{seconds}s"]
         command += ["--strategy", strategy, "--db", f"{directory}/t.db", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=tool.environment()
+        )
     if done.returncode != 0:
         sys.exit(f"`talweg tune {spec}` returned {done.returncode}: {done.stderr.strip()}")
     return json.loads(done.stdout)

@@ -1,17 +1,29 @@
 """What the scripts that call talweg have in common: calling it, choosing models, reading times."""
 
 import argparse
+import os
 import subprocess
 import sys
+
+
+def environment():
+    """This process's environment, without what would set talweg's options otherwise than the scripts do."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TALWEG_")}
+    return kept | {"TALWEG_CONFIG": "none"}
 
 
 def output(program, *arguments):
     """What a call of talweg prints; a failure ends the script with its words."""
     command = [str(program), *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    result = subprocess.run(
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment()
+    )
     if result.returncode != 0:
         sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")
     return result.stdout
+
+
+MORE_MODELS = "make_networks.py writes three networks, others are exports of your own"
 
 
 def models(folder, only):
@@ -19,9 +31,9 @@ def models(folder, only):
     paths = sorted(folder.glob("*.onnx"))
     missing = set(only or []) - {path.stem for path in paths}
     if missing:
-        sys.exit(f"error: no {', '.join(sorted(missing))} in {folder}; write them with make_models.py")
+        sys.exit(f"error: no {', '.join(sorted(missing))} in {folder}; {MORE_MODELS}")
     if not paths:
-        sys.exit(f"error: no .onnx files in {folder}; write them with make_models.py")
+        sys.exit(f"error: no .onnx files in {folder}; {MORE_MODELS}")
     return [path for path in paths if not only or path.stem in only]
 
 

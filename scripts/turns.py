@@ -1,5 +1,6 @@
 """Timing talweg and its peers in short turns, so that what disturbs the machine disturbs them all."""
 
+import contextlib
 import json
 import statistics
 import subprocess
@@ -7,17 +8,21 @@ import sys
 import time
 from pathlib import Path
 
+import tool
+
 PEER_PROCESS = Path(__file__).resolve().parent.parent / "crates/talweg/python/peer_process.py"
 
 
 class Talweg:
-    """A `talweg op` or `talweg bench` that is ready and waits for its turns."""
+    """A `talweg op` or `talweg bench` that is ready and waits for its turns of so many seconds, of which the first fifth is
+    warm-up."""
 
     def __init__(self, command, seconds):
         self.seconds = seconds
         self.command = [*map(str, command), "--budget", str(seconds), "--json", "--turns"]
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=tool.environment(),
         )
         self.answer()
 
@@ -31,14 +36,16 @@ class Talweg:
 
     def turn(self):
         """The median time of one run, in microseconds."""
-        print(self.seconds, file=self.process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # if it is gone, `answer` says why
+            print(self.seconds, file=self.process.stdin, flush=True)
         return float(self.answer())
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait()
 
 
@@ -74,19 +81,22 @@ class PeerProcess:
 
     def turn(self, warm_up, seconds):
         """As `turn` below, with about this warm-up."""
-        print(warm_up + seconds, file=self.process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # if it is gone, `answer` says why
+            print(warm_up + seconds, file=self.process.stdin, flush=True)
         return statistics.median(self.answer()["seconds"]) * 1e6
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait()
         self.log.close()
 
 
 def turn(run, warm_up, seconds):
-    """The median time of one call in microseconds, after a warm-up; at least three calls are timed."""
-    end = time.perf_counter() + warm_up
+    """The median time of one call in microseconds, after a first call and a warm-up; at least three calls are timed, as in
+    turns of talweg and of peers in processes of their own."""
     run()
+    end = time.perf_counter() + warm_up
     while time.perf_counter() < end:
         run()
     samples, total = [], 0
@@ -98,12 +108,19 @@ def turn(run, warm_up, seconds):
     return statistics.median(samples) / 1e3
 
 
-def rounds(timers, count, pause):
-    """What every timer says in each of so many rounds, with a pause after each turn."""
+def rounds(timers, count, pause, failures=None):
+    """What every timer says in each of so many rounds, with a pause after each turn. A timer that raises has no more
+    turns and no figures; `failures` gets the reason by its name, and without `failures` nobody may raise."""
     taken = {name: [] for name in timers}
     for _ in range(count):
-        for name, timer in timers.items():
-            taken[name].append(timer())
+        for name in list(taken):
+            try:
+                taken[name].append(timers[name]())
+            except Exception as error:
+                if failures is None:
+                    raise
+                del taken[name]
+                failures[name] = f"{type(error).__name__}: {error}"
             time.sleep(pause)
     return taken
 

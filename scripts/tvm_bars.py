@@ -20,6 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tool
+
 PROGRAM = Path(__file__).resolve().parent.parent / "target" / "release" / "talweg"
 
 # name, SPEC, the microseconds to reach, TVM's seconds.
@@ -37,7 +39,9 @@ def tune(spec, seconds, threads, seed):
     with tempfile.TemporaryDirectory() as directory:
         command = [PROGRAM, "tune", spec, "--threads", str(threads), "--budget", f"{seconds}s"]
         command += ["--seed", str(seed), "--db", f"{directory}/t.db", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=tool.environment()
+        )
     if done.returncode != 0:
         sys.exit(f"`talweg tune {spec}` returned {done.returncode}: {done.stderr.strip()}")
     return json.loads(done.stdout)

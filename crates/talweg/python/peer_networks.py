@@ -185,8 +185,12 @@ def span(start, end, extent):
     return start, max(end - start, 0)
 
 
-def load(path):
-    """The network of an ONNX file as a module, and its input's shape."""
-    model = onnx.shape_inference.infer_shapes(onnx.load(path))
+def load(path, given=None):
+    """The network of an ONNX file as a module, and its input's shape: the given one, or that in the file."""
+    model = onnx.load(path)
+    if given:
+        for dim, size in zip(model.graph.input[0].type.tensor_type.shape.dim, given, strict=True):
+            dim.dim_value = size
+    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     return Network(model).eval(), shape

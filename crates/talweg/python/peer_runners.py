@@ -1,5 +1,5 @@
 """How the peers are run: each function returns a function that runs the model once and returns its output, or a list
-of its outputs if it has several."""
+of its outputs if it has several. Like talweg, they compile the model for the shapes of the inputs they are given."""
 
 
 def onnxruntime_runner(model, x, threads):
@@ -10,8 +10,13 @@ def onnxruntime_runner(model, x, threads):
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
     given = x if isinstance(x, dict) else {session.get_inputs()[0].name: x}
+    sizes = named_sizes(session, given)
+    if sizes:
+        for name, size in sizes.items():
+            options.add_free_dimension_override_by_name(name, size)
+        session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
     for name, array in given.items():
         binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array))
     # The first run finds the outputs' shapes; later ones write to the same memory.
@@ -27,6 +32,15 @@ def onnxruntime_runner(model, x, threads):
     return run
 
 
+def named_sizes(session, given):
+    """The sizes of the dimensions that the inputs of an ONNX Runtime session name; one without a name it cannot bind."""
+    sizes = {}
+    for port in session.get_inputs():
+        named = zip(port.shape, given[port.name].shape)
+        sizes |= {dim: size for dim, size in named if isinstance(dim, str)}
+    return sizes
+
+
 def openvino_runner(model, x, threads):
     """`model` as for ONNX Runtime."""
     import openvino as ov
@@ -38,14 +52,18 @@ def openvino_runner(model, x, threads):
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": 1,
     }
-    request = core.compile_model(core.read_model(model), "CPU", settings).create_infer_request()
+    network = core.read_model(model)
+    if isinstance(x, dict):
+        network.reshape({name: list(array.shape) for name, array in x.items()})
+    request = core.compile_model(network, "CPU", settings).create_infer_request()
     for name, array in x.items() if isinstance(x, dict) else [(0, x)]:
         tensor = ov.Tensor(array, shared_memory=True)
         request.set_tensor(name, tensor) if isinstance(name, str) else request.set_input_tensor(name, tensor)
     outputs = [request.get_output_tensor(at) for at in range(len(request.model_outputs))]
 
     def run():
-        request.infer()
+        # Without sharing, every call copies all outputs; `outputs` are the memory it writes to anyway.
+        request.infer(share_outputs=True)
         return only([output.data for output in outputs])
 
     return run
@@ -55,6 +73,7 @@ def torch_runner(module, x, threads, compiled=False, channels_last=False):
     """`module` is a PyTorch module of one argument."""
     import torch
 
+    keep_freed_memory()
     torch.set_num_threads(threads)
     x = torch.from_numpy(x)
     if channels_last:
@@ -69,7 +88,21 @@ def torch_runner(module, x, threads, compiled=False, channels_last=False):
         with torch.inference_mode():
             return module(x)
 
+    if compiled:
+        run()  # the first run compiles, which is part of setting up
     return run
+
+
+def keep_freed_memory():
+    """Lets malloc reuse large blocks, so that torch's fresh tensors cost no page faults: the other peers write to memory
+    that is allocated once. Where there is no such setting, it stays as it is."""
+    import ctypes
+
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(mmap_threshold, 32 << 20)
+        libc.mallopt(trim_threshold, 1 << 30)
 
 
 def tvm_runner(model, x, threads, schedule=None):

@@ -165,10 +165,11 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Takes samples for so long, as they come, and returns their median in seconds.
+    /// Takes samples for so long, as they come, and returns their median in seconds. A fifth of the time is warm-up, as in
+    /// the turns of peers.
     pub fn turn(&self, length: Duration) -> Result<f64, BenchError> {
         let sampling = Sampling {
-            warm_up_seconds: length.as_secs_f64() / 4.0,
+            warm_up_seconds: length.as_secs_f64() / 5.0,
             budget_seconds: length.as_secs_f64(),
             max_samples: u32::MAX,
             target_spread: 0.0,

@@ -84,6 +84,8 @@ pub struct Peer {
     pub version: String,
     /// What it computed.
     pub outputs: Vec<Tensor>,
+    /// Seconds of its first run.
+    pub first: f64,
     process: Process,
 }
 
@@ -149,7 +151,8 @@ impl Peers {
         let read = npy::read_npz(File::open(results)?);
         let outputs = read.map_err(|e| PeerError::Failed { text: format!("its outputs: {e}") })?;
         let outputs = outputs.into_iter().map(|(_, tensor)| tensor).collect();
-        Ok(Peer { name, version, outputs, process })
+        let first = answer["first"].as_f64().unwrap_or(0.0);
+        Ok(Peer { name, version, outputs, first, process })
     }
 }
 

@@ -11,8 +11,11 @@ use std::process::{Child, ChildStderr};
 
 use chain::model;
 use child::start_until;
+use prost::Message;
 use serde_json::Value;
 use talweg_db::Database;
+use talweg_onnx::proto::ModelProto;
+use talweg_tensor::{Tensor, npy};
 use tempfile::TempDir;
 use tool::{command, run, succeeds};
 
@@ -30,6 +33,13 @@ fn refuses(folder: &Path, arguments: &[&str], wanted: &[&str]) {
     for text in wanted {
         assert!(err.contains(text), "{arguments:?}: `{text}` is not in: {err}");
     }
+}
+
+/// Writes `python`, a program that other runtimes are asked of.
+fn python(folder: &Path, script: &str) {
+    let path = folder.join("python");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
 }
 
 fn json(text: &str) -> Value {
@@ -228,15 +238,78 @@ fn missing_runtimes_are_named() {
     refuses(at, &compiled, &["need the ONNX file"]);
     // Whoever alternates otherwise asks for turns; without any request there is the report alone.
     refuses(at, &with(&bench, &["onnxruntime", "--turns"]), &["--turns", "--against"]);
+    // Peers would be confined to the core of the thread that starts them.
+    refuses(at, &with(&bench, &["onnxruntime", "--pin"]), &["--pin", "--against"]);
     let alone = succeeds(at, &["bench", "net.talweg", "--budget", "0.01", "--json", "--turns"]);
     assert!(json(&alone)["median_ms"].as_f64() > Some(0.0) && alone.lines().count() == 1, "{alone}");
     // A Python that lacks everything.
-    let python = at.join("python");
-    std::fs::write(&python, "#!/bin/sh\necho '{\"missing\": \"onnxruntime\"}'\n").expect("a script");
-    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
+    python(at, r#"echo '{"missing": "onnxruntime"}'"#);
     let output = run(at, &with(&bench, &["onnxruntime", "--python", "./python"]));
     assert_eq!(output.status.code(), Some(1));
     let out = String::from_utf8_lossy(&output.stdout);
     assert!(out.contains("no package `onnxruntime`") && out.contains("./python -m pip install"), "{out}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("no other runtime could be timed"));
+}
+
+/// The chain with its last weights as an input, `v`, and the values for it in `v.npy`.
+fn with_open_weights(folder: &Path) {
+    let mut chain = ModelProto::decode(model(1).as_slice()).expect("a model");
+    let graph = chain.graph.as_mut().expect("a graph");
+    graph.initializer.retain(|weights| weights.name != "v");
+    let mut input = graph.input[0].clone();
+    input.name = "v".into();
+    let shape =
+        input.r#type.as_mut().and_then(|ty| ty.tensor_type.as_mut()?.shape.as_mut()).expect("a shape");
+    shape.dim[0].dim_value = Some(40);
+    shape.dim[1].dim_value = Some(24);
+    graph.input.push(input);
+    std::fs::write(folder.join("open.onnx"), chain.encode_to_vec()).expect("a model");
+    let values = Tensor::new([40, 24], vec![0.5f32; 40 * 24]);
+    std::fs::write(folder.join("v.npy"), npy::write_npy(&values)).expect("an array");
+}
+
+#[test]
+fn others_are_given_fixed_inputs_too() {
+    let folder = folder();
+    let at = folder.path();
+    with_open_weights(at);
+    // The names of arrays stand in their archive as they are.
+    python(
+        at,
+        "for file; do case $file in *inputs.npz) grep -q v.npy $file && echo has v >&2; esac; done; exit 1",
+    );
+    let fixed = ["open.onnx", "--fix", "v=v.npy", "--against", "onnxruntime", "--python", "./python"];
+    let verified = run(at, &[&["verify"], &fixed[..]].concat());
+    let said = String::from_utf8_lossy(&verified.stderr);
+    assert!(said.contains("has v"), "{said}");
+    let benched = run(at, &[&["bench"], &fixed[..], &["--budget", "0.01"]].concat());
+    let said = String::from_utf8_lossy(&benched.stdout);
+    assert!(said.contains("has v"), "{said}");
+}
+
+#[test]
+fn runtimes_that_are_slow_or_die_are_named_once() {
+    let folder = folder();
+    let at = folder.path();
+    succeeds(at, &["run", "net.onnx", "--output", "y.npz"]);
+    let bench = ["bench", "net.onnx", "--budget", "0.03", "--rounds", "3", "--against", "onnxruntime"];
+    let with_python = |script: &str| {
+        python(at, script);
+        let output = run(at, &[&bench[..], &["--python", "./python", "--json"]].concat());
+        (output.status.code(), json(&String::from_utf8_lossy(&output.stdout)))
+    };
+    let ready = r#"cp y.npz "$6"; echo '{"ready": "fake 1", "first": 0.001}'"#;
+    let (code, slow) = with_python(&ready.replace("0.001", "99.0"));
+    let why = slow["not_timed"][0]["why"].as_str().unwrap_or_default();
+    assert!(code == Some(1) && why.contains("a run takes 99.0 s"), "{slow}");
+
+    let (code, once) = with_python(&format!("{ready}; read a; echo '{{\"seconds\": [1, 1]}}'; read b"));
+    assert_eq!((code, &once["rows"][1]["runs"]), (Some(0), &2.into()), "{once}");
+    let left_out = once["not_timed"].as_array().expect("a list");
+    let why = left_out[0]["why"].as_str().unwrap_or_default();
+    assert!(left_out.len() == 1 && why.contains("ended after 1 turns"), "{once}");
+
+    let (code, never) = with_python(&format!("{ready}; read a"));
+    let counts = ["rows", "not_timed"].map(|list| never[list].as_array().map(Vec::len));
+    assert_eq!((code, counts), (Some(1), [Some(1), Some(1)]), "{never}");
 }

@@ -1,6 +1,6 @@
 //! `talweg bench MODEL --against ...`: the model in talweg and in other runtimes, in turns.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
@@ -10,12 +10,16 @@ use talweg_runtime::model::Session;
 use talweg_tensor::Tensor;
 
 use super::model::{ModelArguments, inputs};
-use super::{Failure, print};
+use super::{Failure, print, turns};
 
 /// Outputs that differ by more than this, relative to the largest element, are another computation.
 const AGREES: f64 = 1e-3;
 /// Lets the threads of the one before stop spinning.
 const PAUSE: Duration = Duration::from_millis(250);
+/// A runtime whose first run takes more seconds has no turns, which are five runs at least...
+const SLOW: f64 = 2.0;
+/// ... unless talweg's own first run is less than this many times quicker.
+const SLOWER: f64 = 10.0;
 
 /// Whom to compare with.
 #[derive(Args)]
@@ -86,41 +90,36 @@ pub fn run(
 ) -> Result<(), Failure> {
     let given = inputs(session, &[])?;
     let names = session.model().manifest().inputs.iter().map(|port| port.name.clone());
-    let named: Vec<(String, Tensor)> = names.zip(given.iter().cloned()).collect();
+    let named: Vec<(String, Tensor)> = names.zip(given.iter().cloned()).chain(model.fixed()?).collect();
+    let begin = Instant::now();
     let ours = session.run(&given).map_err(Failure::work)?;
+    let slow = SLOW.max(SLOWER * begin.elapsed().as_secs_f64());
     let peers = Peers::new(&arguments.python, &model.model, threads, &named).map_err(Failure::work)?;
     let mut rows = vec![Row::new("talweg", concat!("talweg ", env!("CARGO_PKG_VERSION")).into(), 0.0)];
-    let mut running: Vec<Peer> = Vec::new();
+    let mut running: Vec<Option<Peer>> = Vec::new();
     let mut left_out: Vec<(String, String)> = Vec::new();
     for name in &arguments.against {
         match peers.start(name) {
-            Ok(peer) => match largest_difference(&ours, &peer.outputs) {
-                Some(difference) if difference <= AGREES => {
+            Ok(peer) => match agrees(&ours, &peer, slow) {
+                Ok(difference) => {
                     rows.push(Row::new(name, peer.version.clone(), difference));
-                    running.push(peer);
+                    running.push(Some(peer));
                 }
-                Some(difference) => {
-                    left_out.push((name.clone(), format!("its outputs differ by {difference:.1e}")))
-                }
-                None => left_out.push((name.clone(), "its outputs have other shapes".into())),
+                Err(why) => left_out.push((name.clone(), why)),
             },
             Err(error @ PeerError::NoPython { .. }) => return Err(Failure::input(error)),
             Err(error) => left_out.push((name.clone(), error.to_string())),
         }
     }
-    let each = seconds / arguments.rounds as f64;
+    let each = Duration::from_secs_f64(seconds / arguments.rounds as f64);
     for _ in 0..arguments.rounds {
         std::thread::sleep(PAUSE);
-        rows[0].add(talweg_turn(session, each)?);
-        for (peer, row) in running.iter_mut().zip(&mut rows[1..]) {
-            std::thread::sleep(PAUSE);
-            // One that dies keeps the turns it had.
-            match peer.sample(each) {
-                Ok(seconds) => row.add(seconds),
-                Err(error) => left_out.push((row.name.clone(), error.to_string())),
-            }
+        rows[0].add(turns::times(each, || session.execute().map_err(Failure::work))?);
+        for (slot, row) in running.iter_mut().zip(&mut rows[1..]) {
+            left_out.extend(turn_of(slot, row, each).map(|why| (row.name.clone(), why)));
         }
     }
+    rows.retain(|row| !row.turns.is_empty());
     let title = format!("{}, {threads} threads", session.model().manifest().model);
     print(&if as_json { object(&title, &rows, &left_out) } else { table(&title, &rows, &left_out) })?;
     match rows.len() {
@@ -129,18 +128,35 @@ pub fn run(
     }
 }
 
-fn talweg_turn(session: &mut Session, seconds: f64) -> Result<Vec<f64>, Failure> {
-    let start = std::time::Instant::now();
-    let mut times = Vec::new();
-    while times.len() < 3 || start.elapsed().as_secs_f64() < seconds {
-        let begin = std::time::Instant::now();
-        session.execute().map_err(Failure::work)?;
-        let took = begin.elapsed().as_secs_f64();
-        if start.elapsed().as_secs_f64() > 0.25 * seconds {
-            times.push(took);
+/// Gives a runtime its turn. One that dies keeps the turns it had and has no more; why is said once.
+fn turn_of(slot: &mut Option<Peer>, row: &mut Row, each: Duration) -> Option<String> {
+    let peer = slot.as_mut()?;
+    std::thread::sleep(PAUSE);
+    match peer.sample(each.as_secs_f64()) {
+        Ok(seconds) => {
+            row.add(seconds);
+            None
+        }
+        Err(error) => {
+            *slot = None;
+            Some(format!("ended after {} turns: {error}", row.turns.len()))
         }
     }
-    Ok(times)
+}
+
+/// The largest difference of a runtime's outputs if it is to be timed, or else why it is not.
+fn agrees(ours: &[Tensor], peer: &Peer, slow: f64) -> Result<f64, String> {
+    if peer.first > slow {
+        return Err(format!(
+            "a run takes {:.1} s, and runtimes that take more than {slow:.1} s have no turns",
+            peer.first
+        ));
+    }
+    match largest_difference(ours, &peer.outputs) {
+        Some(difference) if difference <= AGREES => Ok(difference),
+        Some(difference) => Err(format!("its outputs differ by {difference:.1e}")),
+        None => Err("its outputs have other shapes".into()),
+    }
 }
 
 /// The largest difference relative to the largest element, over all outputs; `None` if the shapes differ.
@@ -177,9 +193,11 @@ fn table(title: &str, rows: &[Row], left_out: &[(String, String)]) -> String {
     for row in rows {
         let Some(latency) = Latency::of(row.all.clone()) else { continue };
         let ratios = ratios(row, &rows[0]);
-        let ratio = match (row.name.as_str(), ratios.first(), ratios.last()) {
-            ("talweg", ..) | (_, None, _) | (_, _, None) => String::new(),
-            (_, Some(low), Some(high)) => format!("{:.2} ({low:.2} to {high:.2})", ratios[ratios.len() / 2]),
+        let ratio = match (turns::median(&ratios), ratios.first(), ratios.last()) {
+            (Some(middle), Some(low), Some(high)) if row.name != "talweg" => {
+                format!("{middle:.2} ({low:.2} to {high:.2})")
+            }
+            _ => String::new(),
         };
         let difference = if row.name == "talweg" { String::new() } else { format!("{:.1e}", row.difference) };
         out += &format!(
@@ -205,7 +223,7 @@ fn object(title: &str, rows: &[Row], left_out: &[(String, String)]) -> String {
         json!({
             "name": row.name, "version": row.version, "median_ms": latency.map(|l| l.median * 1e3),
             "min_ms": latency.map(|l| l.min * 1e3), "runs": row.all.len(), "difference": row.difference,
-            "ratio": ratios.get(ratios.len() / 2), "ratio_low": ratios.first(), "ratio_high": ratios.last(),
+            "ratio": turns::median(&ratios), "ratio_low": ratios.first(), "ratio_high": ratios.last(),
         })
     };
     let missing = |(name, why): &(String, String)| json!({ "name": name, "why": why });

@@ -34,8 +34,8 @@ pub struct Arguments {
     lock: LockArguments,
     #[command(flatten)]
     against: AgainstArguments,
-    /// Pin each thread to a core of its own.
-    #[arg(long)]
+    /// Pin each thread to a core of its own; not with --against, where other runtimes would inherit the core.
+    #[arg(long, conflicts_with = "against")]
     pin: bool,
     /// Time for taking samples; with --against of each runtime.
     #[arg(long, default_value_t = 3.0, value_name = "SECONDS")]
@@ -104,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ))?;
     }
     match arguments.turns {
-        true => turns::serve(|length| Ok(quantile(&samples(&mut session, length)?, 0.5))),
+        true => turns::serve(|length| Ok(turns::median(&samples(&mut session, length)?).unwrap_or_default())),
         false => Ok(()),
     }
 }
@@ -124,20 +124,7 @@ fn pin_caller() -> Result<(), Failure> {
 
 /// Seconds of single runs, ascending, after some that do not count.
 fn samples(session: &mut Session, budget: Duration) -> Result<Vec<f64>, Failure> {
-    let start = Instant::now();
-    let warm = budget.mul_f64(0.1);
-    let mut times = Vec::new();
-    loop {
-        let begin = Instant::now();
-        session.execute().map_err(Failure::work)?;
-        let spent = start.elapsed();
-        if spent > warm {
-            times.push(begin.elapsed().as_secs_f64());
-        }
-        if !times.is_empty() && spent > budget {
-            break;
-        }
-    }
+    let mut times = turns::times(budget, || session.execute().map_err(Failure::work))?;
     times.sort_by(f64::total_cmp);
     Ok(times)
 }

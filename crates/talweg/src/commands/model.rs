@@ -108,16 +108,17 @@ impl ModelArguments {
         read.is_ok() && &start == b"talweg"
     }
 
+    /// The inputs that are fixed, with their values. They are constants for talweg, and ordinary inputs for others.
+    pub fn fixed(&self) -> Result<Vec<(String, Tensor)>, Failure> {
+        self.bindings.fixed.iter().map(|(name, path)| Ok((name.clone(), read_npy(path)?))).collect()
+    }
+
     /// Imports the model and cuts it into tasks.
     pub fn network(&self) -> Result<Network, Failure> {
-        let mut fixed = BTreeMap::new();
-        for (name, path) in &self.bindings.fixed {
-            fixed.insert(name.clone(), read_npy(path)?);
-        }
         let options = ImportOptions {
             shapes: self.bindings.shapes.iter().cloned().collect(),
             dims: self.bindings.dims.iter().cloned().collect(),
-            fixed,
+            fixed: self.fixed()?.into_iter().collect(),
         };
         let max_error = self.bindings.max_error;
         if !(0.0..=1.0).contains(&max_error) {

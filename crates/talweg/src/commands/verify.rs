@@ -1,6 +1,5 @@
 //! `talweg verify`: a compiled model against the reference meaning of its operators, or against ONNX Runtime.
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -82,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let values = reference::run_graph(&network.imported, &inputs).map_err(Failure::work)?;
             reference::outputs(&network.imported, &values).map_err(Failure::work)?
         }
-        Against::Onnxruntime => onnxruntime(&arguments.python, &arguments.model.model, &network, &inputs)?,
+        Against::Onnxruntime => onnxruntime(&arguments.python, &arguments.model, &network, &inputs)?,
     };
     let names = network.program.graph.outputs.iter().map(|id| network.program.graph.value(*id).name.clone());
     let mut rows = Vec::new();
@@ -128,7 +127,7 @@ fn expose_intermediates(network: &mut Network) {
 /// The outputs of ONNX Runtime, by its Python package.
 fn onnxruntime(
     python: &str,
-    model: &Path,
+    model: &ModelArguments,
     network: &Network,
     inputs: &[Tensor],
 ) -> Result<Vec<Tensor>, Failure> {
@@ -143,13 +142,14 @@ numpy.savez(sys.argv[3], **{o.name: v for o, v in zip(session.get_outputs(), out
     let folder = tempfile::tempdir().map_err(Failure::work)?;
     let (given, got) = (folder.path().join("inputs.npz"), folder.path().join("outputs.npz"));
     let graph = &network.imported;
-    let named: Vec<(String, Tensor)> =
-        graph.inputs.iter().map(|id| graph.value(*id).name.clone()).zip(inputs.iter().cloned()).collect();
+    let names = graph.inputs.iter().map(|id| graph.value(*id).name.clone());
+    let named: Vec<(String, Tensor)> = names.zip(inputs.iter().cloned()).chain(model.fixed()?).collect();
     write_arrays(&given, &named)?;
-    let output =
-        Command::new(python).arg("-c").arg(SCRIPT).arg(model).arg(&given).arg(&got).output().map_err(
-            |e| Failure::input(format!("cannot start `{python}`: {e}; name a Python with --python")),
-        )?;
+    let mut command = Command::new(python);
+    command.arg("-c").arg(SCRIPT).arg(&model.model).arg(&given).arg(&got);
+    let output = command
+        .output()
+        .map_err(|e| Failure::input(format!("cannot start `{python}`: {e}; name a Python with --python")))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         let last = text.lines().last().unwrap_or("no message");
