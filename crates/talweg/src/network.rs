@@ -6,7 +6,8 @@ use std::path::Path;
 use talweg_artifact::{Artefact, BuildError, BuildOptions, Choice, build};
 use talweg_db::{Database, DbError, RunId, TargetKey};
 use talweg_graph::{
-    Fork, PartitionError, PartitionOptions, Program, RewriteError, Task, Way, Work, optimise, partition,
+    Algorithm, Fork, PartitionError, PartitionOptions, Program, RewriteError, Task, Way, Work, optimise,
+    partition,
 };
 use talweg_onnx::{ImportError, ImportOptions, import};
 use talweg_schedule::Trace;
@@ -97,7 +98,12 @@ impl Network {
         let program = &self.program;
         let close = |way: &Way, fork: &Fork| {
             let chosen = algorithms::estimate(fork, fork.chosen(), target);
-            let close = if fork.before.is_some() { 1.0 } else { CLOSE };
+            let close = match (way.algorithm, &fork.before) {
+                // One of its halves would be measured for nothing without the other.
+                (Algorithm::Direct, Some(_)) => f64::INFINITY,
+                (_, Some(_)) => 1.0,
+                (_, None) => CLOSE,
+            };
             way.algorithm.expected_error() <= self.max_error
                 && algorithms::estimate(fork, way, target) < close * chosen
         };
