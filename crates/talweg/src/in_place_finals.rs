@@ -46,8 +46,9 @@ pub(crate) struct Found<'a> {
     pub seconds: f64,
 }
 
-/// The schedules worth comparing: the winner of the search, unless that is the default, the fastest of those whose threads share
-/// something else, what was the best earlier (chosen among fewer moments, so less by chance), and then the others.
+/// The schedules worth comparing: the winner of the search, unless that is the default, what earlier runs have stored, the
+/// fastest of those whose threads share something else, what was the best earlier (chosen among fewer moments, so less by
+/// chance), and then the others.
 pub(crate) fn candidates(report: &TaskReport) -> Vec<Found<'_>> {
     let of = |trace: &str| report.contenders.iter().find(|c| c.trace == trace).map(|c| c.record);
     let mut out = Vec::new();
@@ -57,10 +58,12 @@ pub(crate) fn candidates(report: &TaskReport) -> Vec<Found<'_>> {
     }
     let others = || report.contenders.iter().filter(|c| c.trace != report.trace);
     let winner = report.contenders.iter().find(|c| c.trace == report.trace).map(|c| c.shares.as_str());
-    let mut known: BTreeSet<&str> = winner.into_iter().collect();
+    let proven = report.proven.iter();
+    let mut known: BTreeSet<&str> =
+        winner.into_iter().chain(proven.clone().map(|c| c.shares.as_str())).collect();
     let (first, rest): (Vec<&Contender>, Vec<&Contender>) =
         others().partition(|c| known.insert(c.shares.as_str()));
-    let first = first.into_iter().chain(&report.earlier);
+    let first = proven.chain(first).chain(&report.earlier);
     for other in first.chain(rest) {
         if out.iter().any(|known| known.trace == other.trace) {
             continue;
@@ -97,7 +100,8 @@ impl Proposal {
     }
 
     /// Others to compare with what was found, at most so many: one with the second-best algorithms where they are near, then
-    /// some with the next candidates of every task. `known` are tasks whose default is compared anyway.
+    /// some with the next candidates of every task. What earlier runs have stored comes before all of them, however it was
+    /// timed alone. `known` are tasks whose default is compared anyway.
     pub fn variations(
         &self,
         network: &Network,
@@ -119,14 +123,13 @@ impl Proposal {
                 ways.insert(fork.step, at);
             }
         }
-        if ways != self.ways {
-            out.push(Proposal { ways, ..self.clone() });
-        }
         // What each task has to offer beyond what was found.
         let mut more: BTreeMap<&String, Vec<Pick>> = BTreeMap::new();
         for (text, report) in reports {
             let all = candidates(report);
-            let near = |at: &usize| all[*at].seconds <= report.best_seconds * (1.0 + NEAR);
+            let is_proven = |at: usize| report.proven.as_ref().is_some_and(|c| c.trace == all[at].trace);
+            let is_near = |at: usize| all[at].seconds <= report.best_seconds * (1.0 + NEAR);
+            let near = |at: &usize| is_proven(*at) || is_near(*at);
             let from = usize::from(!report.default_won);
             let mut picks: Vec<Pick> = (from..all.len()).filter(near).map(Pick::Found).collect();
             if !report.default_won && !known.contains(text) {
@@ -144,6 +147,10 @@ impl Proposal {
             if variation != *self {
                 out.push(variation);
             }
+        }
+        if ways != self.ways {
+            let is_first = reports.values().all(|report| report.proven.is_none());
+            out.insert(usize::from(!is_first).min(out.len()), Proposal { ways, ..self.clone() });
         }
         out.truncate(most);
         out
@@ -356,6 +363,7 @@ mod tests {
             first_batch: None,
             contenders,
             earlier: None,
+            proven: None,
             default: RecordId::from_number(99),
         }
     }
@@ -380,7 +388,10 @@ mod tests {
         let seconds = |report: &TaskReport| candidates(report).iter().map(|c| c.seconds).collect::<Vec<_>>();
         assert_eq!(seconds(&TaskReport { earlier, ..won.clone() }), [1.0, 1.3, 1.25, 1.1, 1.2]);
         let earlier = Some(all.clone().next().expect("some"));
-        assert_eq!(seconds(&TaskReport { earlier, ..won }), [1.0, 1.3, 1.1, 1.2]);
+        assert_eq!(seconds(&TaskReport { earlier, ..won.clone() }), [1.0, 1.3, 1.1, 1.2]);
+        // What earlier runs have stored is compared for certain, so others that share the same are not preferred.
+        let proven = Some(contender(8, 1.4, "j"));
+        assert_eq!(seconds(&TaskReport { proven, ..won.clone() }), [1.0, 1.4, 1.1, 1.2, 1.3]);
         // Where the default won, all of them are others.
         let lost = report(0.5, all.collect());
         assert_eq!(candidates(&lost).len(), 4);
@@ -411,6 +422,23 @@ mod tests {
         );
         let known = BTreeSet::from([direct]);
         assert_eq!(found.variations(&network, &reports, &known, 0.0, 4).len(), 1, "the default is compared");
+    }
+
+    #[test]
+    fn what_earlier_runs_have_stored_is_compared_first() {
+        let network = network();
+        let [direct, scheme] = texts(&network);
+        let target = Target::named("avx512").expect("known");
+        let proven = Some(contender(7, 3.0, "j"));
+        let first = TaskReport { proven, ..report(4.0, vec![contender(0, 1.0, "i")]) };
+        let second = report(1.04, Vec::new());
+        let reports: Reports<'_> = [(direct.clone(), &first), (scheme, &second)].into();
+        let found = Proposal::found(&network, &reports, &target, 1e-4);
+        let variations = found.variations(&network, &reports, &BTreeSet::new(), 1e-4, 4);
+        assert_eq!(found.picks[&direct], Pick::Found(0));
+        assert_eq!(variations[0].picks[&direct], Pick::Found(1), "however slow it was alone: {variations:?}");
+        assert_eq!(candidates(&first)[1].record, Some(RecordId::from_number(7)));
+        assert_eq!(variations[1].ways.values().sum::<usize>(), 1, "then the other algorithm");
     }
 
     #[test]
