@@ -15,7 +15,7 @@ use talweg_tuner::{Contender, TaskReport};
 
 use crate::algorithms;
 use crate::in_place::InPlace;
-use crate::network::Network;
+use crate::network::{Network, Winners};
 
 /// One thread is kept for a task when it is faster in place than all of them by this share.
 const ONE_THREAD_WINS: f64 = 0.03;
@@ -35,6 +35,8 @@ pub(crate) enum Pick {
     Default,
     /// One of the [`candidates`].
     Found(usize),
+    /// What earlier runs have stored, for a task that this run has not begun.
+    Stored,
 }
 
 /// A schedule that a search found.
@@ -88,15 +90,30 @@ impl Proposal {
         network.program.forks.iter().map(|fork| (fork.step, fork.taken)).collect()
     }
 
-    /// What the search found: the fastest schedules, and the algorithms that are fastest with them.
-    pub fn found(network: &Network, reports: &Reports<'_>, target: &Target, max_error: f64) -> Proposal {
-        let seconds = |task: &Task| reports.get(&task.text).map(|report| report.best_seconds);
-        let way = |fork: &Fork| (fork.step, algorithms::pick(fork, target, max_error, &seconds));
+    /// What the search found: the fastest schedules, and the algorithms that are fastest with them. Tasks that it has not begun
+    /// keep what earlier runs have stored, and steps whose algorithm has such a task keep their algorithm.
+    pub fn found(
+        network: &Network,
+        reports: &Reports<'_>,
+        winners: &Winners,
+        target: &Target,
+        max_error: f64,
+    ) -> Proposal {
+        let program = &network.program;
+        let own = |task: &Task| reports.get(&task.text).map(|report| report.best_seconds);
+        let seconds = |task: &Task| own(task).or_else(|| winners.seconds(task));
+        let way = |fork: &Fork| {
+            let is_begun = tasks_of(fork, fork.taken).into_iter().all(|task| own(task).is_some());
+            let way = if is_begun { algorithms::pick(fork, target, max_error, &seconds) } else { fork.taken };
+            (fork.step, way)
+        };
+        let others = program.alternatives();
+        let stored = program.tasks.iter().chain(&others);
+        let stored = stored.filter(|task| own(task).is_none() && winners.seconds(task).is_some());
+        let stored = stored.map(|task| (task.text.clone(), Pick::Stored));
         let found = reports.iter().filter(|(_, report)| !report.default_won);
-        Proposal {
-            ways: network.program.forks.iter().map(way).collect(),
-            picks: found.map(|(text, _)| (text.clone(), Pick::Found(0))).collect(),
-        }
+        let found = found.map(|(text, _)| (text.clone(), Pick::Found(0)));
+        Proposal { ways: program.forks.iter().map(way).collect(), picks: found.chain(stored).collect() }
     }
 
     /// Others to compare with what was found, at most so many: one with the second-best algorithms where they are near, then
@@ -157,11 +174,14 @@ impl Proposal {
     }
 
     /// Lets a network take the ways of the proposal; the choices for its tasks.
-    pub fn apply(&self, network: &mut Network, reports: &Reports<'_>) -> Vec<Choice> {
+    pub fn apply(&self, network: &mut Network, reports: &Reports<'_>, winners: &Winners) -> Vec<Choice> {
         network.program.choose(&|fork| self.ways.get(&fork.step).copied().unwrap_or(0));
         let choice = |task: &Task| {
-            let pick = self.picks.get(&task.text).copied().unwrap_or_default();
-            let Pick::Found(at) = pick else { return Choice::Default };
+            let at = match self.picks.get(&task.text).copied().unwrap_or_default() {
+                Pick::Default => return Choice::Default,
+                Pick::Stored => return winners.choice(task),
+                Pick::Found(at) => at,
+            };
             let found = reports.get(&task.text).and_then(|report| {
                 let trace = candidates(report).get(at)?.trace.to_string();
                 Trace::parse(&trace).ok()
@@ -298,6 +318,7 @@ impl Measured {
                 let found = all.get(at)?;
                 (found.record?, found.seconds)
             }
+            Pick::Stored => return None,
         };
         let own = self.typical(&task.text, pick).unwrap_or(alone * slower);
         let default = self.typical(&task.text, Pick::Default).unwrap_or(own * report.default_seconds / alone);
@@ -406,7 +427,7 @@ mod tests {
         let first = report(1.2, vec![contender(0, 1.0, "i"), contender(1, 1.05, "j"), slow]);
         let second = report(1.04, Vec::new());
         let reports: Reports<'_> = [(direct.clone(), &first), (scheme.clone(), &second)].into();
-        let found = Proposal::found(&network, &reports, &target, 1e-4);
+        let found = Proposal::found(&network, &reports, &Winners::default(), &target, 1e-4);
         assert_eq!((found.ways.values().sum::<usize>(), found.picks.len()), (0, 1));
         let known = BTreeSet::new();
         let variations = found.variations(&network, &reports, &known, 1e-4, 4);
@@ -425,6 +446,38 @@ mod tests {
     }
 
     #[test]
+    fn tasks_that_were_not_begun_keep_what_earlier_runs_have_stored() {
+        let mut network = network();
+        let [direct, scheme] = texts(&network);
+        let target = Target::named("avx512").expect("known");
+        let stored = |text: &String, seconds: f64| {
+            let trace = Trace::parse(&format!("unroll C i{seconds}")).expect("a trace");
+            (text.clone(), trace, Some(seconds))
+        };
+        let both = vec![stored(&direct, 2.0), stored(&scheme, 1.0)];
+        let winners = Winners::of(both.clone());
+        network.choose(&target, &winners);
+        assert_eq!(network.program.forks[0].taken, 1);
+        let kept = |network: &mut Network, reports: &Reports<'_>| {
+            let found = Proposal::found(network, reports, &winners, &target, 1e-4);
+            let choices = found.apply(network, reports, &winners);
+            assert_eq!(choices.len(), 1);
+            match &choices[0] {
+                Choice::Tuned(trace) => (network.program.forks[0].taken, trace.to_string()),
+                Choice::Default => panic!("the default was taken"),
+            }
+        };
+        let second = (1, both[1].1.to_string());
+        assert_eq!(kept(&mut network, &Reports::new()), second);
+        // How fast the other way was alone says nothing about the one that was not begun.
+        let first = report(0.7, vec![contender(0, 0.5, "i")]);
+        assert_eq!(kept(&mut network, &[(direct.clone(), &first)].into()), second);
+        // What was begun is compared with the time that is stored.
+        let own = report(4.0, vec![contender(0, 3.0, "i")]);
+        assert_eq!(kept(&mut network, &[(scheme.clone(), &own)].into()), (0, both[0].1.to_string()));
+    }
+
+    #[test]
     fn what_earlier_runs_have_stored_is_compared_first() {
         let network = network();
         let [direct, scheme] = texts(&network);
@@ -433,7 +486,7 @@ mod tests {
         let first = TaskReport { proven, ..report(4.0, vec![contender(0, 1.0, "i")]) };
         let second = report(1.04, Vec::new());
         let reports: Reports<'_> = [(direct.clone(), &first), (scheme, &second)].into();
-        let found = Proposal::found(&network, &reports, &target, 1e-4);
+        let found = Proposal::found(&network, &reports, &Winners::default(), &target, 1e-4);
         let variations = found.variations(&network, &reports, &BTreeSet::new(), 1e-4, 4);
         assert_eq!(found.picks[&direct], Pick::Found(0));
         assert_eq!(variations[0].picks[&direct], Pick::Found(1), "however slow it was alone: {variations:?}");

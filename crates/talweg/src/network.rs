@@ -156,7 +156,7 @@ pub fn random_tensor(ty: &talweg_tensor::TensorType, seed: u64) -> Tensor {
 type Known = (String, Option<f64>);
 
 /// Stored winners of tuning for one machine and number of threads.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Winners {
     found: Vec<(String, Trace, Option<f64>)>,
 }
@@ -191,6 +191,12 @@ impl Winners {
             let fastest = db.fastest_until(run, &key_of, &key, threads as u32, seconds)?;
             Ok(fastest.map(|record| (record.trace.clone(), record.typical_seconds())))
         })
+    }
+
+    /// Of the texts of tasks, with steps and seconds.
+    #[cfg(test)]
+    pub(crate) fn of(found: Vec<(String, Trace, Option<f64>)>) -> Winners {
+        Winners { found }
     }
 
     /// The steps and seconds of a program's tasks, those of algorithms that are not chosen included.
