@@ -186,8 +186,8 @@ fn search(
         match subject {
             Subject::Model(path) => {
                 let mut network = bindings.open(&path)?;
-                winners(&db, &mut network, &options.target, options.threads)?;
-                networks.push(Tuning::add(network, &mut tasks, &options.target)?);
+                let winners = winners(&db, &mut network, &options.target, options.threads)?;
+                networks.push(Tuning::add(network, winners, &mut tasks, &options.target)?);
             }
             Subject::Task(task) => {
                 check_memory(&task.dag).map_err(Failure::input)?;

@@ -2,6 +2,8 @@
 //! the one before: by measured times where tuning has some, by an estimate where it has none, and never an algorithm whose
 //! expected error is above what the user accepts.
 
+use std::collections::BTreeMap;
+
 use talweg_graph::{Algorithm, Fork, Task, Way};
 use talweg_ir::{Dag, Source, Tensor};
 use talweg_target::Target;
@@ -22,37 +24,41 @@ const STREAMED_EFFICIENCY: f64 = 0.9;
 const FAR_BYTES: f64 = 4.0;
 /// Bytes that a core moves per cycle within its second cache level.
 const NEAR_BYTES: f64 = 16.0;
-/// An algorithm replaces the direct one only when it is estimated to take this share of its time or less.
+/// An algorithm replaces the direct one, or one that was measured, only when it is estimated to take this share of its time
+/// or less.
 const WORTHWHILE: f64 = 0.9;
 /// The same for Strassen's scheme, whose inner loops are those of the direct product.
 const WORTHWHILE_SCHEME: f64 = 0.95;
 
 /// The position of the fastest way whose error is accepted. `seconds` knows the measured times of tasks; ways that were
-/// not measured are judged by their estimate, scaled by how far the direct way's measurement is from its own. Two steps
-/// become one only by measurement: the gain is small, and lost where blocks of rows do not share well among the threads.
+/// not measured are judged by their estimate, scaled by how far a measurement is from its own: the direct way's, or that of
+/// the fastest where the direct one was not measured. Two steps become one only by measurement: the gain is small, and lost
+/// where blocks of rows do not share well among the threads.
 pub fn pick(fork: &Fork, target: &Target, max_error: f64, seconds: &dyn Fn(&Task) -> Option<f64>) -> usize {
-    let Some(direct) = fork.ways.first() else { return 0 };
-    let measured = match &fork.before {
-        None => seconds(&direct.task),
-        Some(before) => seconds(&direct.task).zip(seconds(&before.task)).map(|(own, other)| own + other),
-    };
-    let estimated = estimate(fork, direct, target);
-    let scale = measured.map_or(1.0, |s| s / estimated);
-    let mut best = (0, measured.unwrap_or(estimated));
-    for (at, way) in fork.ways.iter().enumerate().skip(1) {
-        if way.algorithm.expected_error() > max_error {
-            continue;
-        }
-        let time = match (measured, seconds(&way.task)) {
-            (Some(_), Some(own)) => own,
-            _ if way.algorithm == Algorithm::Separable => continue,
-            _ => estimate(fork, way, target) * scale / worthwhile(way.algorithm),
-        };
-        if time < best.1 {
-            best = (at, time);
-        }
+    if fork.ways.is_empty() {
+        return 0;
     }
-    best.0
+    let estimated = |at: usize| estimate(fork, &fork.ways[at], target);
+    let accepted = |at: &usize| *at == 0 || fork.ways[*at].algorithm.expected_error() <= max_error;
+    let ways = || (0..fork.ways.len()).filter(accepted);
+    let times: BTreeMap<usize, f64> =
+        ways().filter_map(|at| Some((at, measured(fork, at, seconds)?))).collect();
+    let fastest = times.iter().map(|(at, time)| (*at, *time)).min_by(|a, b| a.1.total_cmp(&b.1));
+    let known = times.get(&0).map(|time| (0, *time)).or(fastest);
+    let scale = known.map_or(1.0, |(at, time)| time / estimated(at));
+    let first = fastest.unwrap_or_else(|| (0, estimated(0)));
+    let is_open = |at: &usize| {
+        *at != first.0 && !times.contains_key(at) && fork.ways[*at].algorithm != Algorithm::Separable
+    };
+    let others = ways().filter(is_open);
+    let others = others.map(|at| (at, estimated(at) * scale / worthwhile(fork.ways[at].algorithm)));
+    others.fold(first, |best, next| if next.1 < best.1 { next } else { best }).0
+}
+
+/// The measured time of a way, with that of the step before where the other ways do that too.
+fn measured(fork: &Fork, way: usize, seconds: &dyn Fn(&Task) -> Option<f64>) -> Option<f64> {
+    let before = fork.before.iter().filter(|_| way == 0).map(|before| &before.task);
+    before.chain([&fork.ways[way].task]).map(seconds).sum()
 }
 
 fn worthwhile(algorithm: Algorithm) -> f64 {
@@ -122,20 +128,35 @@ fn weight_bytes(dag: &Dag) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use talweg_graph::testing::Builder;
     use talweg_graph::{PartitionOptions, Program, optimise, partition};
     use talweg_tensor::Op;
     use talweg_tensor::op::{Conv, Layout};
 
     use super::*;
+    use crate::network::Network;
+
+    fn conv(groups: usize, pad: usize) -> Op {
+        let (begin, end) = (vec![pad; 2], vec![pad; 2]);
+        let (strides, dilations) = (vec![1; 2], vec![1; 2]);
+        Op::Conv(Conv { strides, dilations, begin, end, groups, layout: Layout::ChannelsFirst })
+    }
+
+    /// A 3x3 convolution.
+    fn convolution() -> Program {
+        let mut b = Builder::new("convolution");
+        let x = b.input(&[1, 128, 64, 64]);
+        let w = b.weights(&[128, 128, 3, 3], 1);
+        let y = b.op(conv(1, 1), &[x, w]);
+        let mut graph = b.finish(&[y]);
+        optimise(&mut graph).expect("legal");
+        partition(graph, &PartitionOptions::default()).expect("legal")
+    }
 
     /// A depthwise convolution with a pointwise one behind it.
     fn pair() -> Program {
-        let conv = |groups: usize, pad: usize| {
-            let (begin, end) = (vec![pad; 2], vec![pad; 2]);
-            let (strides, dilations) = (vec![1; 2], vec![1; 2]);
-            Op::Conv(Conv { strides, dilations, begin, end, groups, layout: Layout::ChannelsFirst })
-        };
         let mut b = Builder::new("pair");
         let x = b.input(&[1, 32, 16, 16]);
         let (deep, point) = (b.weights(&[32, 1, 3, 3], 1), b.weights(&[16, 32, 1, 1], 2));
@@ -193,8 +214,44 @@ mod tests {
             })
         };
         assert_eq!(chosen([None, None, None]), 0);
-        assert_eq!(chosen([Some(1.0), None, Some(0.5)]), 0, "the other half is unknown");
+        assert_eq!(chosen([Some(1.0), Some(2.0), None]), 0);
+        assert_eq!(chosen([Some(1.0), None, Some(0.5)]), 1, "the other half is unknown");
         assert_eq!(chosen([Some(1.0), Some(2.0), Some(3.1)]), 0);
         assert_eq!(chosen([Some(1.0), Some(2.0), Some(2.9)]), 1);
+    }
+
+    #[test]
+    fn what_was_measured_is_taken_where_the_direct_way_was_not() {
+        let target = Target::named("avx512").expect("known");
+        let program = convolution();
+        let fork = &program.forks[0];
+        let at = |tile: i64| fork.ways.iter().position(|way| way.algorithm == Algorithm::Winograd { tile });
+        let [Some(small), Some(large)] = [2, 4].map(at) else { panic!("both apply") };
+        let chosen = |times: &[(usize, f64)], max_error: f64| {
+            let known = |task: &Task| times.iter().find(|(at, _)| fork.ways[*at].task.text == task.text);
+            pick(fork, &target, max_error, &|task| known(task).map(|(_, seconds)| *seconds))
+        };
+        assert_eq!(chosen(&[], 1e-2), large, "by the estimate");
+        assert_eq!(chosen(&[(small, 1.0), (large, 1.1)], 1e-2), small);
+        assert_eq!(chosen(&[(large, 1.0), (small, 1.1)], 1e-2), large);
+        assert_eq!(chosen(&[(small, 1.0), (large, 0.9)], 0.0), 0, "they are not accurate enough");
+        // What was not measured is judged by how far the measured one is from its estimate.
+        assert_eq!(chosen(&[(small, 1.0)], 1e-2), large);
+    }
+
+    #[test]
+    fn steps_in_one_kernel_are_measured_beside_the_same_apart() {
+        let program = pair();
+        let target = Target::named("avx512").expect("known");
+        let mut network = Network { imported: program.graph.clone(), program, max_error: 1e-4 };
+        for taken in [0, 1] {
+            network.program.choose(&|_| taken);
+            let others = network.contenders(&target).into_iter().map(|(task, _)| task.text);
+            let own = network.program.tasks.iter().map(|task| task.text.clone());
+            let tuned: BTreeSet<String> = own.chain(others).collect();
+            let ways = network.program.ways_of_steps();
+            let missing = ways.iter().flatten().flatten().filter(|task| !tuned.contains(&task.text));
+            assert_eq!(missing.count(), 0, "when way {taken} is taken");
+        }
     }
 }

@@ -15,7 +15,7 @@ use talweg_tuner::{Contender, TaskReport};
 
 use crate::algorithms;
 use crate::in_place::InPlace;
-use crate::network::Network;
+use crate::network::{Network, Winners};
 
 /// One thread is kept for a task when it is faster in place than all of them by this share.
 const ONE_THREAD_WINS: f64 = 0.03;
@@ -35,6 +35,8 @@ pub(crate) enum Pick {
     Default,
     /// One of the [`candidates`].
     Found(usize),
+    /// What earlier runs have stored, for a task that this run has not begun.
+    Stored,
 }
 
 /// A schedule that a search found.
@@ -46,8 +48,9 @@ pub(crate) struct Found<'a> {
     pub seconds: f64,
 }
 
-/// The schedules worth comparing: the winner of the search, unless that is the default, the fastest of those whose threads share
-/// something else, what was the best earlier (chosen among fewer moments, so less by chance), and then the others.
+/// The schedules worth comparing: the winner of the search, unless that is the default, what earlier runs have stored, the
+/// fastest of those whose threads share something else, what was the best earlier (chosen among fewer moments, so less by
+/// chance), and then the others.
 pub(crate) fn candidates(report: &TaskReport) -> Vec<Found<'_>> {
     let of = |trace: &str| report.contenders.iter().find(|c| c.trace == trace).map(|c| c.record);
     let mut out = Vec::new();
@@ -57,10 +60,12 @@ pub(crate) fn candidates(report: &TaskReport) -> Vec<Found<'_>> {
     }
     let others = || report.contenders.iter().filter(|c| c.trace != report.trace);
     let winner = report.contenders.iter().find(|c| c.trace == report.trace).map(|c| c.shares.as_str());
-    let mut known: BTreeSet<&str> = winner.into_iter().collect();
+    let proven = report.proven.iter();
+    let mut known: BTreeSet<&str> =
+        winner.into_iter().chain(proven.clone().map(|c| c.shares.as_str())).collect();
     let (first, rest): (Vec<&Contender>, Vec<&Contender>) =
         others().partition(|c| known.insert(c.shares.as_str()));
-    let first = first.into_iter().chain(&report.earlier);
+    let first = proven.chain(first).chain(&report.earlier);
     for other in first.chain(rest) {
         if out.iter().any(|known| known.trace == other.trace) {
             continue;
@@ -85,19 +90,35 @@ impl Proposal {
         network.program.forks.iter().map(|fork| (fork.step, fork.taken)).collect()
     }
 
-    /// What the search found: the fastest schedules, and the algorithms that are fastest with them.
-    pub fn found(network: &Network, reports: &Reports<'_>, target: &Target, max_error: f64) -> Proposal {
-        let seconds = |task: &Task| reports.get(&task.text).map(|report| report.best_seconds);
-        let way = |fork: &Fork| (fork.step, algorithms::pick(fork, target, max_error, &seconds));
+    /// What the search found: the fastest schedules, and the algorithms that are fastest with them. Tasks that it has not begun
+    /// keep what earlier runs have stored, and steps whose algorithm has such a task keep their algorithm.
+    pub fn found(
+        network: &Network,
+        reports: &Reports<'_>,
+        winners: &Winners,
+        target: &Target,
+        max_error: f64,
+    ) -> Proposal {
+        let program = &network.program;
+        let own = |task: &Task| reports.get(&task.text).map(|report| report.best_seconds);
+        let seconds = |task: &Task| own(task).or_else(|| winners.seconds(task));
+        let way = |fork: &Fork| {
+            let is_begun = tasks_of(fork, fork.taken).into_iter().all(|task| own(task).is_some());
+            let way = if is_begun { algorithms::pick(fork, target, max_error, &seconds) } else { fork.taken };
+            (fork.step, way)
+        };
+        let others = program.alternatives();
+        let stored = program.tasks.iter().chain(&others);
+        let stored = stored.filter(|task| own(task).is_none() && winners.seconds(task).is_some());
+        let stored = stored.map(|task| (task.text.clone(), Pick::Stored));
         let found = reports.iter().filter(|(_, report)| !report.default_won);
-        Proposal {
-            ways: network.program.forks.iter().map(way).collect(),
-            picks: found.map(|(text, _)| (text.clone(), Pick::Found(0))).collect(),
-        }
+        let found = found.map(|(text, _)| (text.clone(), Pick::Found(0)));
+        Proposal { ways: program.forks.iter().map(way).collect(), picks: found.chain(stored).collect() }
     }
 
     /// Others to compare with what was found, at most so many: one with the second-best algorithms where they are near, then
-    /// some with the next candidates of every task. `known` are tasks whose default is compared anyway.
+    /// some with the next candidates of every task. What earlier runs have stored comes before all of them, however it was
+    /// timed alone. `known` are tasks whose default is compared anyway.
     pub fn variations(
         &self,
         network: &Network,
@@ -119,14 +140,13 @@ impl Proposal {
                 ways.insert(fork.step, at);
             }
         }
-        if ways != self.ways {
-            out.push(Proposal { ways, ..self.clone() });
-        }
         // What each task has to offer beyond what was found.
         let mut more: BTreeMap<&String, Vec<Pick>> = BTreeMap::new();
         for (text, report) in reports {
             let all = candidates(report);
-            let near = |at: &usize| all[*at].seconds <= report.best_seconds * (1.0 + NEAR);
+            let is_proven = |at: usize| report.proven.as_ref().is_some_and(|c| c.trace == all[at].trace);
+            let is_near = |at: usize| all[at].seconds <= report.best_seconds * (1.0 + NEAR);
+            let near = |at: &usize| is_proven(*at) || is_near(*at);
             let from = usize::from(!report.default_won);
             let mut picks: Vec<Pick> = (from..all.len()).filter(near).map(Pick::Found).collect();
             if !report.default_won && !known.contains(text) {
@@ -145,16 +165,23 @@ impl Proposal {
                 out.push(variation);
             }
         }
+        if ways != self.ways {
+            let is_first = reports.values().all(|report| report.proven.is_none());
+            out.insert(usize::from(!is_first).min(out.len()), Proposal { ways, ..self.clone() });
+        }
         out.truncate(most);
         out
     }
 
     /// Lets a network take the ways of the proposal; the choices for its tasks.
-    pub fn apply(&self, network: &mut Network, reports: &Reports<'_>) -> Vec<Choice> {
+    pub fn apply(&self, network: &mut Network, reports: &Reports<'_>, winners: &Winners) -> Vec<Choice> {
         network.program.choose(&|fork| self.ways.get(&fork.step).copied().unwrap_or(0));
         let choice = |task: &Task| {
-            let pick = self.picks.get(&task.text).copied().unwrap_or_default();
-            let Pick::Found(at) = pick else { return Choice::Default };
+            let at = match self.picks.get(&task.text).copied().unwrap_or_default() {
+                Pick::Default => return Choice::Default,
+                Pick::Stored => return winners.choice(task),
+                Pick::Found(at) => at,
+            };
             let found = reports.get(&task.text).and_then(|report| {
                 let trace = candidates(report).get(at)?.trace.to_string();
                 Trace::parse(&trace).ok()
@@ -291,6 +318,7 @@ impl Measured {
                 let found = all.get(at)?;
                 (found.record?, found.seconds)
             }
+            Pick::Stored => return None,
         };
         let own = self.typical(&task.text, pick).unwrap_or(alone * slower);
         let default = self.typical(&task.text, Pick::Default).unwrap_or(own * report.default_seconds / alone);
@@ -356,6 +384,7 @@ mod tests {
             first_batch: None,
             contenders,
             earlier: None,
+            proven: None,
             default: RecordId::from_number(99),
         }
     }
@@ -380,7 +409,10 @@ mod tests {
         let seconds = |report: &TaskReport| candidates(report).iter().map(|c| c.seconds).collect::<Vec<_>>();
         assert_eq!(seconds(&TaskReport { earlier, ..won.clone() }), [1.0, 1.3, 1.25, 1.1, 1.2]);
         let earlier = Some(all.clone().next().expect("some"));
-        assert_eq!(seconds(&TaskReport { earlier, ..won }), [1.0, 1.3, 1.1, 1.2]);
+        assert_eq!(seconds(&TaskReport { earlier, ..won.clone() }), [1.0, 1.3, 1.1, 1.2]);
+        // What earlier runs have stored is compared for certain, so others that share the same are not preferred.
+        let proven = Some(contender(8, 1.4, "j"));
+        assert_eq!(seconds(&TaskReport { proven, ..won.clone() }), [1.0, 1.4, 1.1, 1.2, 1.3]);
         // Where the default won, all of them are others.
         let lost = report(0.5, all.collect());
         assert_eq!(candidates(&lost).len(), 4);
@@ -395,7 +427,7 @@ mod tests {
         let first = report(1.2, vec![contender(0, 1.0, "i"), contender(1, 1.05, "j"), slow]);
         let second = report(1.04, Vec::new());
         let reports: Reports<'_> = [(direct.clone(), &first), (scheme.clone(), &second)].into();
-        let found = Proposal::found(&network, &reports, &target, 1e-4);
+        let found = Proposal::found(&network, &reports, &Winners::default(), &target, 1e-4);
         assert_eq!((found.ways.values().sum::<usize>(), found.picks.len()), (0, 1));
         let known = BTreeSet::new();
         let variations = found.variations(&network, &reports, &known, 1e-4, 4);
@@ -411,6 +443,55 @@ mod tests {
         );
         let known = BTreeSet::from([direct]);
         assert_eq!(found.variations(&network, &reports, &known, 0.0, 4).len(), 1, "the default is compared");
+    }
+
+    #[test]
+    fn tasks_that_were_not_begun_keep_what_earlier_runs_have_stored() {
+        let mut network = network();
+        let [direct, scheme] = texts(&network);
+        let target = Target::named("avx512").expect("known");
+        let stored = |text: &String, seconds: f64| {
+            let trace = Trace::parse(&format!("unroll C i{seconds}")).expect("a trace");
+            (text.clone(), trace, Some(seconds))
+        };
+        let both = vec![stored(&direct, 2.0), stored(&scheme, 1.0)];
+        let winners = Winners::of(both.clone());
+        network.choose(&target, &winners);
+        assert_eq!(network.program.forks[0].taken, 1);
+        let kept = |network: &mut Network, reports: &Reports<'_>| {
+            let found = Proposal::found(network, reports, &winners, &target, 1e-4);
+            let choices = found.apply(network, reports, &winners);
+            assert_eq!(choices.len(), 1);
+            match &choices[0] {
+                Choice::Tuned(trace) => (network.program.forks[0].taken, trace.to_string()),
+                Choice::Default => panic!("the default was taken"),
+            }
+        };
+        let second = (1, both[1].1.to_string());
+        assert_eq!(kept(&mut network, &Reports::new()), second);
+        // How fast the other way was alone says nothing about the one that was not begun.
+        let first = report(0.7, vec![contender(0, 0.5, "i")]);
+        assert_eq!(kept(&mut network, &[(direct.clone(), &first)].into()), second);
+        // What was begun is compared with the time that is stored.
+        let own = report(4.0, vec![contender(0, 3.0, "i")]);
+        assert_eq!(kept(&mut network, &[(scheme.clone(), &own)].into()), (0, both[0].1.to_string()));
+    }
+
+    #[test]
+    fn what_earlier_runs_have_stored_is_compared_first() {
+        let network = network();
+        let [direct, scheme] = texts(&network);
+        let target = Target::named("avx512").expect("known");
+        let proven = Some(contender(7, 3.0, "j"));
+        let first = TaskReport { proven, ..report(4.0, vec![contender(0, 1.0, "i")]) };
+        let second = report(1.04, Vec::new());
+        let reports: Reports<'_> = [(direct.clone(), &first), (scheme, &second)].into();
+        let found = Proposal::found(&network, &reports, &Winners::default(), &target, 1e-4);
+        let variations = found.variations(&network, &reports, &BTreeSet::new(), 1e-4, 4);
+        assert_eq!(found.picks[&direct], Pick::Found(0));
+        assert_eq!(variations[0].picks[&direct], Pick::Found(1), "however slow it was alone: {variations:?}");
+        assert_eq!(candidates(&first)[1].record, Some(RecordId::from_number(7)));
+        assert_eq!(variations[1].ways.values().sum::<usize>(), 1, "then the other algorithm");
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::path::Path;
 use talweg_artifact::{Artefact, BuildError, BuildOptions, Choice, build};
 use talweg_db::{Database, DbError, RunId, TargetKey};
 use talweg_graph::{
-    Fork, PartitionError, PartitionOptions, Program, RewriteError, Task, Way, Work, optimise, partition,
+    Algorithm, Fork, PartitionError, PartitionOptions, Program, RewriteError, Task, Way, Work, optimise,
+    partition,
 };
 use talweg_onnx::{ImportError, ImportOptions, import};
 use talweg_schedule::Trace;
@@ -97,7 +98,12 @@ impl Network {
         let program = &self.program;
         let close = |way: &Way, fork: &Fork| {
             let chosen = algorithms::estimate(fork, fork.chosen(), target);
-            let close = if fork.before.is_some() { 1.0 } else { CLOSE };
+            let close = match (way.algorithm, &fork.before) {
+                // One of its halves would be measured for nothing without the other.
+                (Algorithm::Direct, Some(_)) => f64::INFINITY,
+                (_, Some(_)) => 1.0,
+                (_, None) => CLOSE,
+            };
             way.algorithm.expected_error() <= self.max_error
                 && algorithms::estimate(fork, way, target) < close * chosen
         };
@@ -150,7 +156,7 @@ pub fn random_tensor(ty: &talweg_tensor::TensorType, seed: u64) -> Tensor {
 type Known = (String, Option<f64>);
 
 /// Stored winners of tuning for one machine and number of threads.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Winners {
     found: Vec<(String, Trace, Option<f64>)>,
 }
@@ -185,6 +191,12 @@ impl Winners {
             let fastest = db.fastest_until(run, &key_of, &key, threads as u32, seconds)?;
             Ok(fastest.map(|record| (record.trace.clone(), record.typical_seconds())))
         })
+    }
+
+    /// Of the texts of tasks, with steps and seconds.
+    #[cfg(test)]
+    pub(crate) fn of(found: Vec<(String, Trace, Option<f64>)>) -> Winners {
+        Winners { found }
     }
 
     /// The steps and seconds of a program's tasks, those of algorithms that are not chosen included.

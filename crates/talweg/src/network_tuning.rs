@@ -21,7 +21,7 @@ use talweg_target::Target;
 use crate::in_place::{InPlace, Latency, profile, race};
 use crate::in_place_finals::{Measured, Pick, Proposal, Reports, candidates};
 use crate::lock::{Lock, Provenance};
-use crate::network::{Network, random_tensor};
+use crate::network::{Network, Winners, random_tensor};
 
 /// Sums of task times and end-to-end times that differ by more than this share are explained.
 const WORTH_EXPLAINING: f64 = 0.1;
@@ -84,6 +84,8 @@ pub(crate) fn load(artefact: &Artefact) -> Result<Arc<Model>, SettleError> {
 pub struct Settling {
     /// Who found the schedules, and for what.
     pub from: Provenance,
+    /// What earlier runs have stored: the schedules of tasks that this run did not come to.
+    pub winners: Winners,
     /// Threads that compile.
     pub jobs: usize,
     /// Time for the comparisons in place and end to end; `None` leaves them out, because somebody waits.
@@ -148,7 +150,7 @@ impl Entrant {
         reports: &Reports<'_>,
         settling: &Settling,
     ) -> Result<Entrant, SettleError> {
-        let choices = proposal.apply(network, reports);
+        let choices = proposal.apply(network, reports, &settling.winners);
         let artefact = network.compile_as(&settling.from.target, &choices, None, settling.jobs)?;
         let tasks = network.program.tasks.iter().map(|t| (t.text.clone(), t.uses as f64)).collect();
         let rule = artefact.manifest.kernels.iter().map(|k| k.threads).collect();
@@ -183,11 +185,12 @@ pub fn settle(
     let default = Proposal { ways: Proposal::ways_of(&network), ..Proposal::default() };
     let default_tasks: Vec<(String, f64)> =
         network.program.tasks.iter().map(|t| (t.text.clone(), t.uses as f64)).collect();
-    let found = Proposal::found(&network, reports, &settling.from.target, settling.max_error);
+    let winners = &settling.winners;
+    let found = Proposal::found(&network, reports, winners, &settling.from.target, settling.max_error);
     let begin = Instant::now();
     let first = Entrant::build(&mut network, found.clone(), reports, settling)?;
     let Some(budget) = settling.compare else {
-        let choices = first.proposal.apply(&mut network, reports);
+        let choices = first.proposal.apply(&mut network, reports, winners);
         return Ok(Settled {
             lock: Lock::new(&network, &choices, &first.rule, &settling.from),
             on_one_thread: count_limited(&first.rule, threads),
@@ -253,7 +256,7 @@ pub fn settle(
     for (kernel, limit) in artefact.manifest.kernels.iter_mut().zip(&limits) {
         kernel.threads = *limit;
     }
-    let choices = proposal.apply(&mut network, reports);
+    let choices = proposal.apply(&mut network, reports, winners);
     let tasks = &network.program.tasks;
     let pick = |task: &Task| proposal.picks.get(&task.text).copied().unwrap_or_default();
     let (default, tuned, default_won) = (raced.latencies[0], raced.latencies[winner], winner == 0);
@@ -365,6 +368,7 @@ fn alone(reports: &Reports<'_>, task: &Task, pick: Pick) -> Option<f64> {
     let seconds = match pick {
         Pick::Default => report.default_seconds,
         Pick::Found(at) => candidates(report).get(at).map_or(report.best_seconds, |c| c.seconds),
+        Pick::Stored => return None,
     };
     Some(task.uses as f64 * seconds)
 }

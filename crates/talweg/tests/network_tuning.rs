@@ -13,7 +13,7 @@ use chain::model;
 use child::start_until;
 use prost::Message;
 use serde_json::Value;
-use talweg_db::Database;
+use talweg_db::{Database, NewBest, Replace, TaskEntry};
 use talweg_onnx::proto::ModelProto;
 use talweg_tensor::{Tensor, npy};
 use tempfile::TempDir;
@@ -166,24 +166,50 @@ fn a_killed_run_leaves_a_sound_database_and_is_resumed() {
     succeeds(at, &["run", "net.talweg", "--output", "y.npy"]);
 }
 
+/// Interrupts tuning after a message; what it reports.
+fn interrupted(folder: &Path, until: &str) -> Value {
+    let (child, mut stderr) = tuning(folder, &["--budget", "1h"], until);
+    // SAFETY: the process is a child of this one and has not been waited for, so its number is its own.
+    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
+    std::io::copy(&mut stderr, &mut std::io::sink()).expect("the rest of its messages");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", output.status);
+    let report = json(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!(report["stopped_by"], "interrupted");
+    report
+}
+
 #[test]
 fn an_interrupt_still_writes_the_best_artefact() {
     for until in [": ", "saved"] {
         let folder = folder();
         let at = folder.path();
-        let (child, mut stderr) = tuning(at, &["--budget", "1h"], until);
-        // SAFETY: the process is a child of this one and has not been waited for, so its number is its own.
-        assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
-        std::io::copy(&mut stderr, &mut std::io::sink()).expect("the rest of its messages");
-        let output = child.wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{}", output.status);
-        let report = json(&String::from_utf8_lossy(&output.stdout));
-        assert_eq!(report["stopped_by"], "interrupted");
+        interrupted(at, until);
         succeeds(at, &["run", "net.talweg", "--output", "y.npy"]);
         succeeds(at, &["compile", "net.onnx", "--lock", "net.talweg.lock", "-o", "again.talweg"]);
         let bytes = |name: &str| std::fs::read(at.join(name)).expect("an artefact");
         assert!(bytes("net.talweg") == bytes("again.talweg"), "the bits differ");
     }
+}
+
+#[test]
+fn an_interrupt_before_all_tasks_have_begun_keeps_what_earlier_runs_have_stored() {
+    let folder = folder();
+    let at = folder.path();
+    succeeds(at, &["tune", "net.onnx", "--trials", "24", "--batch", "8"]);
+    // Whatever has won, the best of every task is another than the default now.
+    let mut db = Database::open_existing(at.join("talweg.db")).expect("the database opens");
+    for TaskEntry { task, target, threads, .. } in db.tasks().expect("tasks") {
+        let records = db.records(&task, &target, threads).expect("records");
+        let other = records.iter().find(|r| r.strategy != "default" && r.verification.is_some());
+        let best = NewBest { record: other.expect("a record").id, default_seconds: 1.0, ab_ratio: 2.0 };
+        db.store_best(&best, Replace::Always).expect("it is stored");
+    }
+    drop(db);
+    let report = interrupted(at, ": ");
+    succeeds(at, &["compile", "net.onnx", "-o", "stored.talweg"]);
+    let bytes = |name: &str| std::fs::read(at.join(name)).expect("an artefact");
+    assert!(bytes("net.talweg") == bytes("stored.talweg"), "the bits differ: {report}");
 }
 
 #[test]

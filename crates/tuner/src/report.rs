@@ -104,6 +104,9 @@ pub struct TaskReport {
     pub contenders: Vec<Contender>,
     /// One that was the fastest earlier: it was chosen among fewer moments, so less by chance.
     pub earlier: Option<Contender>,
+    /// The best that earlier runs have stored, unless that is the default schedule: it was faster than others in comparisons,
+    /// in place for tasks of networks.
+    pub proven: Option<Contender>,
     /// The record of the default schedule.
     pub default: RecordId,
 }

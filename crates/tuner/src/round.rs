@@ -221,10 +221,10 @@ impl<R: Runner> Tuner<R> {
             && let (Some(record), Some(seconds)) = (ids.get(position), measured[position].seconds)
             && seconds < task.stored * (1.0 - WORTH_PROVING)
         {
-            self.unproven += usize::from(task.unproven.is_none());
+            self.unproven += if task.unproven.is_none() { task.kernels_of_proof() } else { 0 };
             task.unproven = Some(Unproven { record: *record, seconds, kernel });
         }
-        let comes_to = self.proving + self.proof().as_secs_f64();
+        let comes_to = self.proving + self.proof(task.kernels_of_proof()).as_secs_f64();
         if comes_to < PROVING_SHARE * self.options.elapsed() && self.is_over().is_none() {
             self.prove(at, task, listener)?;
         }
@@ -232,12 +232,13 @@ impl<R: Runner> Tuner<R> {
         Ok(())
     }
 
-    /// What comparing one candidate with the default is expected to take.
-    pub(crate) fn proof(&self) -> Duration {
-        2 * PROVING_ROUNDS as u32 * (self.options.sampling_budget + Duration::from_millis(5))
+    /// What comparing so many kernels with each other is expected to take.
+    pub(crate) fn proof(&self, kernels: usize) -> Duration {
+        (kernels * PROVING_ROUNDS) as u32 * (self.options.sampling_budget + Duration::from_millis(5))
     }
 
-    /// Compares the fastest candidate with the default schedule if that has not been done, and stores it if it is faster.
+    /// Compares the fastest candidate with the default schedule and the best of earlier runs if that has not been done, and
+    /// stores it if it is faster than both: that one may be the fastest in place, and have been slower alone.
     pub(crate) fn prove(
         &mut self,
         at: usize,
@@ -246,10 +247,18 @@ impl<R: Runner> Tuner<R> {
     ) -> Result<(), TuneError> {
         let Some(Unproven { record, seconds, kernel }) = task.unproven.take() else { return Ok(()) };
         let begin = Instant::now();
-        self.unproven = self.unproven.saturating_sub(1);
+        self.unproven = self.unproven.saturating_sub(task.kernels_of_proof());
+        if let Some(proven) = task.proven.as_mut().filter(|proven| proven.kernel.is_none()) {
+            let built = self.runner.build(std::slice::from_ref(&proven.nest)).pop();
+            proven.kernel = built.and_then(Result::ok).map(|(kernel, _)| kernel);
+        }
         let default = &task.default;
         let first = Finalist { record: default.contender.record, kernel: &default.kernel };
-        let finalists = [first, Finalist { record, kernel: &kernel }];
+        let proven = task.proven.iter().filter_map(|proven| {
+            Some(Finalist { record: proven.contender.record, kernel: proven.kernel.as_ref()? })
+        });
+        let finalists: Vec<_> =
+            [first, Finalist { record, kernel: &kernel }].into_iter().chain(proven).collect();
         let budget = self.options.sampling_budget;
         let verdict = compare(&mut self.runner, &task.data, &finalists, PROVING_ROUNDS, budget, None);
         if let Some(verdict) = verdict.filter(|v| v.winner == 1) {

@@ -66,6 +66,16 @@ pub struct Unproven<K> {
     pub kernel: K,
 }
 
+/// The best that earlier runs have stored, where that is not the default schedule.
+pub struct Proven<K> {
+    /// Its record.
+    pub contender: Contender,
+    /// Its program.
+    pub nest: Nest,
+    /// Its kernel, once something was compared with it.
+    pub kernel: Option<K>,
+}
+
 /// The state of a task.
 pub struct TaskRun<R: Runner> {
     /// What is tuned.
@@ -114,6 +124,8 @@ pub struct TaskRun<R: Runner> {
     pub settled: usize,
     /// The seconds of the best that is stored.
     pub stored: f64,
+    /// What a candidate must be faster than, beside the default schedule, to be stored in its place.
+    pub proven: Option<Proven<R::Kernel>>,
     /// A faster candidate that is still to be compared with the default.
     pub unproven: Option<Unproven<R::Kernel>>,
     /// Why it gets no more batches.
@@ -180,6 +192,7 @@ impl<R: Runner> TaskRun<R> {
             contenders: self.contenders.clone(),
             // The middle of those before the last.
             earlier: self.leaders.get((self.leaders.len().max(1) - 1) / 2).cloned(),
+            proven: self.proven.as_ref().map(|proven| proven.contender.clone()),
             default: self.default.contender.record,
         }
     }
@@ -191,6 +204,11 @@ impl<R: Runner> TaskRun<R> {
             Some(fastest) => self.report(fastest, fastest.seconds, default.seconds, false),
             None => self.report(default, default.seconds, default.seconds, true),
         }
+    }
+
+    /// How many kernels take part when a candidate is compared: it, the default schedule, and the best of earlier runs.
+    pub fn kernels_of_proof(&self) -> usize {
+        2 + usize::from(self.proven.is_some())
     }
 
     /// Gives the task no more batches.

@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use talweg_db::{Database, Failure, NewBest, NewRecord, Replace, Run, RunId, RunInfo, RunTask, TargetKey};
+use talweg_db::{
+    Best, Database, Failure, NewBest, NewRecord, Replace, Run, RunId, RunInfo, RunTask, TargetKey,
+};
 use talweg_schedule::Trace;
 use talweg_search::Sample;
 use talweg_search::forecast::Forecast;
@@ -21,7 +23,7 @@ use crate::report::{Failures, Phases, StopReason, TaskReport, TuneReport};
 use crate::runner::{Attempt, Effort, Runner, Workers};
 use crate::seed::seeds;
 use crate::strategy::Learner;
-use crate::task::{Contender, DefaultSchedule, TaskRun, default_program, lower};
+use crate::task::{Contender, DefaultSchedule, Proven, TaskRun, default_program, lower};
 
 /// Seconds after which the peak is measured: the first results need not wait for it.
 const PEAK_AFTER: f64 = 4.0;
@@ -50,7 +52,7 @@ pub struct Tuner<R: Runner = Workers> {
     pub(crate) peak: Option<f64>,
     /// Seconds spent on comparing candidates with defaults before the end.
     pub(crate) proving: f64,
-    /// Tasks whose fastest candidate is still to be compared.
+    /// Kernels that are still to be compared with each other, for tasks whose fastest candidate has not been.
     pub(crate) unproven: usize,
     /// Runs that timed their candidates as this one does.
     comparable: Vec<RunId>,
@@ -282,7 +284,7 @@ impl<R: Runner> Tuner<R> {
         // A run also checks and warms up, which for slow kernels is what takes the time.
         let share = with_finals as f64 / self.specs.len().max(1) as f64;
         let slow = 2.0 * self.default_seconds * (open + closed) as f64 * share;
-        let proofs = self.proof() * self.unproven as u32;
+        let proofs = self.proof(self.unproven);
         (Duration::from_secs_f64(runs * each + slow) + proofs).min(budget / 5) + options.reserve
     }
 
@@ -339,6 +341,7 @@ impl<R: Runner> Tuner<R> {
             settled: 0,
             closed: None,
             stored: f64::INFINITY,
+            proven: None,
             unproven: None,
             yardstick,
             default,
@@ -375,7 +378,8 @@ impl<R: Runner> Tuner<R> {
         Ok(task)
     }
 
-    /// Stores the default schedule as the best when there is none, so that a killed run leaves one.
+    /// Stores the default schedule as the best when there is none, so that a killed run leaves one. What is stored otherwise is
+    /// what candidates are compared with.
     fn store_default(&mut self, task: &mut TaskRun<R>) -> Result<(), TuneError> {
         let stored = self.db.best(&task.key, &self.target, self.options.threads as u32)?;
         task.stored = task.default.contender.seconds;
@@ -383,6 +387,7 @@ impl<R: Runner> Tuner<R> {
             Some(best) => {
                 let seconds = best.record.typical_seconds().unwrap_or(f64::INFINITY);
                 task.stored = task.stored.min(seconds);
+                task.proven = self.proven(task, best);
             }
             None => {
                 let default_seconds = task.default.contender.seconds;
@@ -391,6 +396,17 @@ impl<R: Runner> Tuner<R> {
             }
         }
         Ok(())
+    }
+
+    /// The best of earlier runs as a finalist, where it is to be used and is another than the default schedule.
+    fn proven(&self, task: &TaskRun<R>, best: Best) -> Option<Proven<R::Kernel>> {
+        let is_wanted = self.options.resume && best.record.trace != task.default.contender.trace;
+        let trace = Trace::parse(&best.record.trace).ok().filter(|_| is_wanted)?;
+        let nest = lower(&task.spec, &trace).ok()?;
+        let seconds = best.record.typical_seconds()?;
+        let (record, trace) = (best.record.id, best.record.trace);
+        let contender = Contender::new(record, seconds, trace, best.error, &task.spec.dag);
+        Some(Proven { contender, nest, kernel: None })
     }
 
     /// Tells the search what earlier runs measured.

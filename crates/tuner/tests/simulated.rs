@@ -1,8 +1,12 @@
 //! The loop on a simulated device: exact, so that runs can be compared.
 
-use talweg_db::{Database, Failure, TargetKey};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use talweg_db::{Database, Failure, NewBest, Replace, TargetKey};
 use talweg_ir::{Dag, Nest};
 use talweg_ops::Spec;
+use talweg_schedule::Trace;
 use talweg_search::SimulatedDevice;
 use talweg_space::Space;
 use talweg_target::{Isa, Target};
@@ -10,6 +14,7 @@ use talweg_tuner::records::task_key;
 use talweg_tuner::reference::ReferenceError;
 use talweg_tuner::runner::{Effort, Timing};
 use talweg_tuner::strategy::{MODELS, global_model};
+use talweg_tuner::task::lower;
 use talweg_tuner::{
     Event, Fork, Objective, Runner, Simulated, StopReason, StrategyKind, Surroundings, TaskSpec, TuneError,
     TuneOptions, Tuner,
@@ -342,6 +347,68 @@ fn times_do_not_depend_on_where_the_threads_were() {
         "{} {best}",
         report.tasks[0].best_seconds
     );
+}
+
+/// A simulated device on which one program is the faster of all when kernels run in turns, whatever it was in the search.
+struct FastInTurns {
+    simulated: Simulated,
+    program: Option<Nest>,
+}
+
+impl Runner for FastInTurns {
+    type Kernel = Nest;
+    type Data = ();
+
+    fn data(&mut self, dag: &Dag) -> Result<(), ReferenceError> {
+        self.simulated.data(dag)
+    }
+
+    fn build(&mut self, nests: &[Nest]) -> Vec<Result<(Nest, f64), Failure>> {
+        self.simulated.build(nests)
+    }
+
+    fn run(&mut self, data: &(), kernel: &Nest, effort: &Effort) -> Result<Timing, Failure> {
+        let timing = self.simulated.run(data, kernel, effort)?;
+        let is_favoured = effort.rival.is_none() && self.program.as_ref() == Some(kernel);
+        Ok(if is_favoured { Timing { seconds: timing.seconds / 1e3, ..timing } } else { timing })
+    }
+}
+
+/// Tasks of networks are compared in place: what won there may have been slow in the search.
+#[test]
+fn what_earlier_runs_have_proven_is_replaced_only_by_what_beats_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("t.db");
+    let spec = task(SMALL);
+    let mut first = options(StrategyKind::Random, 16);
+    first.db = Some(path.clone());
+    let mut tuner = Tuner::with_runner(first.clone(), vec![spec.clone()], simulated()).expect("a tuner");
+    tuner.run(&mut |_| {}).expect("the run ends well");
+    let key = TargetKey::new(first.target.fingerprint());
+    let mut db = Database::open_existing(&path).expect("the database");
+    let mut records = db.records(&task_key(&spec.dag), &key, 1).expect("records");
+    records.retain(|record| record.strategy == "random" && record.typical_seconds().is_some());
+    let slow =
+        records.iter().max_by(|a, b| a.typical_seconds().partial_cmp(&b.typical_seconds()).expect("numbers"));
+    let slow = slow.expect("some succeeded");
+    let best = NewBest { record: slow.id, default_seconds: 1e-6, ab_ratio: 1.1 };
+    db.store_best(&best, Replace::Always).expect("it is stored");
+    let trace = Trace::parse(&slow.trace).expect("a trace");
+    let program = Some(lower(&spec, &trace).expect("legal"));
+    let run = |program: Option<Nest>, seed: u64| {
+        let started = Instant::now() - Duration::from_secs(60);
+        let without_finals = BTreeSet::from([0]);
+        let options = TuneOptions { seed, trials: Some(240), started, without_finals, ..first.clone() };
+        let runner = FastInTurns { simulated: simulated(), program };
+        let mut tuner = Tuner::with_runner(options, vec![spec.clone()], runner).expect("a tuner");
+        let report = tuner.run(&mut |_| {}).expect("the run ends well").tasks.remove(0);
+        assert!(!report.contenders.iter().any(|c| c.record == slow.id), "it is among the fastest");
+        assert_eq!(report.proven.map(|proven| proven.record), Some(slow.id));
+        let best = db.best(&task_key(&spec.dag), &key, 1).expect("the database").expect("a best");
+        best.record.id == slow.id
+    };
+    assert!(run(program, 1), "what is faster in turns was replaced");
+    assert!(!run(None, 2), "what is slower in turns was kept");
 }
 
 #[test]

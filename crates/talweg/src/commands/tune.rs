@@ -118,8 +118,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     for text in &arguments.specs {
         if is_model(text) {
             let mut network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
-            winners(&arguments.db, &mut network, &options.target, threads)?;
-            networks.push(Tuning::add(network, &mut tasks, &options.target)?);
+            let winners = winners(&arguments.db, &mut network, &options.target, threads)?;
+            networks.push(Tuning::add(network, winners, &mut tasks, &options.target)?);
             continue;
         }
         let spec = Spec::parse(text).map_err(Failure::input)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use talweg::in_place_finals::Reports;
 use talweg::lock::{Lock, Provenance};
-use talweg::network::Network;
+use talweg::network::{Network, Winners};
 use talweg::network_tuning::{Baseline, Settled, Settling, settle};
 use talweg_db::{Database, Replace};
 use talweg_graph::Task;
@@ -35,6 +35,8 @@ const GROWTH: f64 = 1.5;
 /// A network on its way through tuning.
 pub struct Tuning {
     network: Network,
+    /// What earlier runs have stored of its tasks.
+    winners: Winners,
     /// The positions, among all tasks, of the network's own and of those of other algorithms, by their texts.
     positions: BTreeMap<String, usize>,
     /// Its steps, with the tasks that can do each.
@@ -55,7 +57,12 @@ pub struct Tuned {
 impl Tuning {
     /// Adds a network's tasks, and those of other algorithms that may be faster, whose weight is zero because no step uses
     /// them yet; those that several networks share count for all of them.
-    pub fn add(network: Network, tasks: &mut Vec<TaskSpec>, target: &Target) -> Result<Tuning, Failure> {
+    pub fn add(
+        network: Network,
+        winners: Winners,
+        tasks: &mut Vec<TaskSpec>,
+        target: &Target,
+    ) -> Result<Tuning, Failure> {
         let mut positions = BTreeMap::new();
         let own = network.program.tasks.iter().enumerate();
         let own = own.map(|(at, task)| (task.clone(), network.nodes_of(at), task.uses as f64));
@@ -74,7 +81,7 @@ impl Tuning {
         }
         let steps = steps(&network, &positions);
         let output = PathBuf::from(format!("{}.talweg", network.program.graph.name));
-        Ok(Tuning { network, positions, steps, output, baseline: None })
+        Ok(Tuning { network, winners, positions, steps, output, baseline: None })
     }
 }
 
@@ -176,7 +183,7 @@ pub fn finish(
     let mut out = Vec::new();
     let count = networks.len() as u32;
     for (at, tuning) in networks.into_iter().enumerate() {
-        let Tuning { network, positions, output, baseline, .. } = tuning;
+        let Tuning { network, winners, positions, output, baseline, .. } = tuning;
         let Some(baseline) = baseline else { continue };
         let writing = Duration::from_secs_f64(baseline.artefact.weights_bytes() as f64 * GROWTH / WRITING);
         // Those that follow have as much time each.
@@ -185,7 +192,7 @@ pub fn finish(
             Instant::now() + (left / (count - at as u32)).saturating_sub(writing)
         });
         let max_error = network.max_error;
-        let settling = Settling { from: from.clone(), jobs: jobs(), compare, until, max_error };
+        let settling = Settling { from: from.clone(), winners, jobs: jobs(), compare, until, max_error };
         let known = |(text, at): (&String, &usize)| Some((text.clone(), report.tasks.get(*at)?));
         let reports: Reports<'_> = positions.iter().filter_map(known).collect();
         let name = network.program.graph.name.clone();
