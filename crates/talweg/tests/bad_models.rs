@@ -141,3 +141,19 @@ fn damaged_artefacts_are_refused() {
     refuses(at, &["profile", "bad.talweg"], &["format version 77"]);
     refuses(at, &["compile", "good.talweg", "-o", "again.talweg"], &["good.talweg"]);
 }
+
+#[test]
+fn an_artefact_takes_no_options_of_the_import() {
+    let folder = folder();
+    let at = folder.path();
+    succeeds(at, &["compile", "open.onnx", "--dim", "batch=2", "-o", "open.talweg"]);
+    for given in [["--dim", "batch=8"], ["--shape", "x=8,3"], ["--fix", "x=x.npy"], ["--max-error", "0"]] {
+        for verb in ["run", "bench", "profile"] {
+            let wanted = format!("open.talweg is compiled already; give the ONNX file with {}", given[0]);
+            refuses(at, &[&[verb, "open.talweg"], &given[..]].concat(), &[&wanted]);
+        }
+    }
+    // A setting is for models that are imported.
+    std::fs::write(at.join("talweg.toml"), "max_error = 0.0\n").unwrap();
+    succeeds(at, &["run", "open.talweg"]);
+}

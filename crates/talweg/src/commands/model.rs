@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
 use talweg::lock::{Lock, LockedBuildError};
 use talweg::network::{Network, NetworkError, Winners};
 use talweg_artifact::Artefact;
@@ -25,9 +25,45 @@ pub struct ModelArguments {
     bindings: Bindings,
 }
 
+/// The options that the command line itself names, those with a default or a setting left out. It is the first field of a
+/// group of options: whatever reads one takes it away.
+#[derive(Clone, Default)]
+struct Given(Vec<String>);
+
+impl Given {
+    fn has(&self, option: &str) -> bool {
+        self.0.iter().any(|given| given == option)
+    }
+}
+
+impl FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Given, clap::Error> {
+        let ids = matches.ids().map(|id| id.as_str());
+        let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        Ok(Given(ids.filter(is_given).map(str::to_string).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Given::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Given {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
 /// How open dimensions of a model are bound.
 #[derive(Args, Clone)]
 pub struct Bindings {
+    #[command(flatten)]
+    given: Given,
     /// The shape of an input, for example `x=1,3,224,224`; once for each input.
     #[arg(long = "shape", value_name = "INPUT=N,N,...", value_parser = parse_shape)]
     shapes: Vec<(String, Vec<usize>)>,
@@ -47,6 +83,13 @@ impl Bindings {
     /// These bindings for a model.
     pub fn of(self, model: PathBuf) -> ModelArguments {
         ModelArguments { model, bindings: self }
+    }
+
+    /// An option of the command line that only importing a model heeds.
+    fn of_import(&self) -> Option<&'static str> {
+        let options =
+            [("dims", "--dim"), ("shapes", "--shape"), ("fixed", "--fix"), ("max_error", "--max-error")];
+        options.into_iter().find(|(id, _)| self.given.has(id)).map(|(_, option)| option)
     }
 }
 
@@ -134,9 +177,12 @@ impl ModelArguments {
     /// The model loaded: an artefact as it is, an ONNX file compiled in memory.
     pub fn load(&self, compile: &CompileArguments) -> Result<Arc<Model>, Failure> {
         if self.is_artefact() {
+            let path = self.model.display();
+            if let Some(option) = self.bindings.of_import() {
+                return Err(is_compiled(&self.model, option));
+            }
             return Ok(Arc::new(
-                Model::open(&self.model)
-                    .map_err(|e| Failure::input(format!("{}: {e}", self.model.display())))?,
+                Model::open(&self.model).map_err(|e| Failure::input(format!("{path}: {e}")))?,
             ));
         }
         let mut network = self.network()?;
@@ -155,10 +201,7 @@ impl ModelArguments {
     ) -> Result<Arc<Model>, Failure> {
         let Some(lock) = lock.read()? else { return self.load(compile) };
         if self.is_artefact() {
-            let path = self.model.display();
-            return Err(Failure::input(format!(
-                "{path} is compiled already; give the ONNX file with --lock"
-            )));
+            return Err(is_compiled(&self.model, "--lock"));
         }
         lock.check_target(&Target::host()).map_err(Failure::input)?;
         let artefact = compile_locked(&lock, &mut self.network()?)?;
@@ -171,6 +214,12 @@ impl ModelArguments {
         let options = SessionOptions { threads: compile.threads()?, pin: false };
         Session::new(self.load(compile)?, &options).map_err(Failure::work)
     }
+}
+
+/// An artefact with an option that says how a model is compiled, which it would not heed.
+pub fn is_compiled(artefact: &Path, option: &str) -> Failure {
+    let path = artefact.display();
+    Failure::input(format!("{path} is compiled already; give the ONNX file with {option}"))
 }
 
 /// Threads that compile.
