@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use talweg::commands::model::{is_compiled, jobs, winners};
-use talweg::commands::{Failure, check_threads};
+use talweg::commands::model::{database, is_compiled, jobs, winners};
+use talweg::commands::{DEFAULT_DB, Failure, check_threads};
 use talweg::network::{Network, NetworkError};
 use talweg_artifact::Artefact;
 use talweg_onnx::ImportOptions;
@@ -89,7 +89,8 @@ fn artefact(
     target: &Target,
 ) -> Result<(Artefact, usize), Failure> {
     let mut network = bindings.open(path)?;
-    let winners = winners(db, &mut network, target, threads)?;
+    let db = database(db, db != Path::new(DEFAULT_DB))?;
+    let winners = winners(db.as_ref(), &mut network, target, threads)?;
     let artefact = network.compile(target, &winners, jobs()).map_err(Failure::work)?;
     Ok((artefact, winners.count(&network.program)))
 }

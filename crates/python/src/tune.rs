@@ -9,7 +9,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Value, json};
-use talweg::commands::model::winners;
+use talweg::commands::model::{self, winners};
 use talweg::commands::progress::Progress;
 use talweg::commands::tune::is_model;
 use talweg::commands::tune_network::{Tuned, Tuning, finish, name_outputs, prepare};
@@ -186,7 +186,8 @@ fn search(
         match subject {
             Subject::Model(path) => {
                 let mut network = bindings.open(&path)?;
-                winners(&db, &mut network, &options.target, options.threads)?;
+                let known = model::database(&db, false)?;
+                winners(known.as_ref(), &mut network, &options.target, options.threads)?;
                 networks.push(Tuning::add(network, &mut tasks, &options.target)?);
             }
             Subject::Task(task) => {

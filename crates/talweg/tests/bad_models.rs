@@ -157,3 +157,20 @@ fn an_artefact_takes_no_options_of_the_import() {
     std::fs::write(at.join("talweg.toml"), "max_error = 0.0\n").unwrap();
     succeeds(at, &["run", "open.talweg"]);
 }
+
+#[test]
+fn a_database_that_is_named_must_be_there() {
+    let folder = folder();
+    let at = folder.path();
+    for verb in VERBS {
+        let mut arguments = vec![verb[0], "good.onnx", "--db", "mistyped.db"];
+        arguments.extend(&verb[1..]);
+        refuses(at, &arguments, &["no database `mistyped.db`", "talweg tune", "leave it out"]);
+    }
+    refuses(at, &["explain", "good.onnx", "0", "--db", "mistyped.db"], &["mistyped.db"]);
+    refuses(at, &["explain", "matmul:m=4,n=4,k=4", "--db", "mistyped.db"], &["mistyped.db"]);
+    // Before the first search there is none, wherever it is to be.
+    succeeds(at, &["run", "good.onnx"]);
+    std::fs::write(at.join("talweg.toml"), "db = 'later.db'\n").unwrap();
+    succeeds(at, &["run", "good.onnx"]);
+}

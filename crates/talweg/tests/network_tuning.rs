@@ -72,6 +72,20 @@ fn a_lock_rebuilds_the_same_bits() {
 }
 
 #[test]
+fn bench_says_how_much_of_a_model_is_tuned() {
+    let folder = folder();
+    let at = folder.path();
+    let bench = ["bench", "net.onnx", "--budget", "0.01"];
+    let untuned = json(&succeeds(at, &[&bench[..], &["--json"]].concat()));
+    let tasks = untuned["tasks"].as_u64().expect("a number");
+    assert_eq!(untuned["tuned"], 0);
+    assert!(tasks > 0 && succeeds(at, &bench).contains(&format!("0 of {tasks} tasks tuned")), "{untuned}");
+    succeeds(at, &["tune", "net.onnx", "--trials", "24", "--batch", "8"]);
+    let tuned = json(&succeeds(at, &[&bench[..], &["--json"]].concat()));
+    assert!(tuned["tuned"].as_u64() > Some(0), "{tuned}");
+}
+
+#[test]
 fn what_a_run_had_at_a_moment_can_be_compiled() {
     let folder = folder();
     let at = folder.path();

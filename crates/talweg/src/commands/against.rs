@@ -9,7 +9,7 @@ use talweg::peers::{PEERS, Peer, PeerError, Peers};
 use talweg_runtime::model::Session;
 use talweg_tensor::Tensor;
 
-use super::model::{ModelArguments, inputs};
+use super::model::{ModelArguments, inputs, tuned_of};
 use super::{Failure, print};
 
 /// Outputs that differ by more than this, relative to the largest element, are another computation.
@@ -121,7 +121,9 @@ pub fn run(
             }
         }
     }
-    let title = format!("{}, {threads} threads", session.model().manifest().model);
+    let (tuned, tasks) = tuned_of(session.model());
+    let name = &session.model().manifest().model;
+    let title = format!("{name}, {threads} threads, {tuned} of {tasks} tasks tuned");
     print(&if as_json { object(&title, &rows, &left_out) } else { table(&title, &rows, &left_out) })?;
     match rows.len() {
         1 => Err(Failure::work("no other runtime could be timed")),

@@ -8,7 +8,7 @@ use talweg::network::{Network, Winners};
 use talweg_db::{Database, RunId};
 use talweg_target::Target;
 
-use super::model::{self, CompileArguments, LockArguments, ModelArguments, compile_locked, jobs, winners};
+use super::model::{self, CompileArguments, LockArguments, ModelArguments, compile_locked, jobs};
 use super::tune::parse_duration;
 use super::{Failure, print};
 
@@ -78,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => {
             let winners = match &arguments.as_of {
                 Some(time) => as_of(arguments, time, &mut network, &target, threads)?,
-                None => winners(&arguments.compile.db, &mut network, &target, threads)?,
+                None => arguments.compile.winners(&mut network, &target)?,
             };
             let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
             (artefact, winners.count(&network.program))

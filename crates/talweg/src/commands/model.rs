@@ -96,6 +96,8 @@ impl Bindings {
 /// How a model is compiled.
 #[derive(Args, Clone)]
 pub struct CompileArguments {
+    #[command(flatten)]
+    given: Given,
     /// The tuning database, whose winners are used.
     #[arg(long, default_value = DEFAULT_DB, value_name = "FILE")]
     pub db: PathBuf,
@@ -139,6 +141,16 @@ impl CompileArguments {
             self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
         check_threads(threads)?;
         Ok(threads)
+    }
+
+    /// The database, if there is one; one that the command line names must be there.
+    pub fn database(&self) -> Result<Option<Database>, Failure> {
+        database(&self.db, self.given.has("db"))
+    }
+
+    /// The stored winners of a network's tasks, none if there is no database; the algorithms are chosen by them.
+    pub fn winners(&self, network: &mut Network, target: &Target) -> Result<Winners, Failure> {
+        winners(self.database()?.as_ref(), network, target, self.threads()?)
     }
 }
 
@@ -187,7 +199,7 @@ impl ModelArguments {
         }
         let mut network = self.network()?;
         let target = Target::host();
-        let winners = winners(&compile.db, &mut network, &target, compile.threads()?)?;
+        let winners = compile.winners(&mut network, &target)?;
         let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
         let bytes = artefact.to_bytes().map_err(Failure::work)?;
         Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
@@ -227,21 +239,37 @@ pub fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-/// The stored winners of a network's tasks, none if there is no database; the algorithms are chosen by them.
+/// The database at a path, if there is one; it must be there when the user asks for it.
+pub fn database(path: &Path, is_wanted: bool) -> Result<Option<Database>, Failure> {
+    match path.exists() {
+        true => Database::open_existing(path).map(Some).map_err(Failure::input),
+        false if is_wanted => Err(Failure::input(format!(
+            "there is no database `{}`; name the one that `talweg tune` wrote, or leave it out",
+            path.display()
+        ))),
+        false => Ok(None),
+    }
+}
+
+/// The stored winners of a network's tasks, none without a database; the algorithms are chosen by them.
 pub fn winners(
-    db: &Path,
+    db: Option<&Database>,
     network: &mut Network,
     target: &Target,
     threads: usize,
 ) -> Result<Winners, Failure> {
-    let winners = if db.exists() {
-        let db = Database::open_existing(db).map_err(Failure::input)?;
-        Winners::look_up(&db, &network.program, target, threads).map_err(Failure::work)?
-    } else {
-        Winners::default()
+    let winners = match db {
+        Some(db) => Winners::look_up(db, &network.program, target, threads).map_err(Failure::work)?,
+        None => Winners::default(),
     };
     network.choose(target, &winners);
     Ok(winners)
+}
+
+/// How many kernels of a compiled model are by stored winners, and how many it has.
+pub fn tuned_of(model: &Model) -> (usize, usize) {
+    let kernels = &model.manifest().kernels;
+    (kernels.iter().filter(|kernel| kernel.schedule == "tuned").count(), kernels.len())
 }
 
 /// A line each about the algorithms of convolutions and of products where there were several, and one about convolutions

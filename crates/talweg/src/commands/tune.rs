@@ -16,7 +16,7 @@ use talweg_tuner::{
 };
 
 use super::dashboard::Watching;
-use super::model::{Bindings, winners};
+use super::model::{Bindings, database, winners};
 use super::progress::Progress;
 use super::tune_network::{self, Tuned, Tuning};
 use super::tune_request::TuneRequest;
@@ -118,7 +118,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     for text in &arguments.specs {
         if is_model(text) {
             let mut network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
-            winners(&arguments.db, &mut network, &options.target, threads)?;
+            let db = database(&arguments.db, false)?;
+            winners(db.as_ref(), &mut network, &options.target, threads)?;
             networks.push(Tuning::add(network, &mut tasks, &options.target)?);
             continue;
         }

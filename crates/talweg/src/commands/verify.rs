@@ -12,7 +12,7 @@ use talweg_target::Target;
 use talweg_tensor::{Tensor, npy};
 
 use super::colour::Paint;
-use super::model::{CompileArguments, ModelArguments, jobs, winners, write_arrays};
+use super::model::{CompileArguments, ModelArguments, jobs, write_arrays};
 use super::{Failure, print};
 
 /// Arguments of `talweg verify`.
@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let threads = arguments.compile.threads()?;
     let mut network = arguments.model.network()?;
     let target = Target::host();
-    let winners = winners(&arguments.compile.db, &mut network, &target, threads)?;
+    let winners = arguments.compile.winners(&mut network, &target)?;
     if arguments.intermediates {
         expose_intermediates(&mut network);
     }
