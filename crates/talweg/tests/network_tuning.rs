@@ -12,7 +12,13 @@ use std::process::{Child, ChildStderr};
 use chain::model;
 use child::start_until;
 use serde_json::Value;
+use talweg::lock::{Lock, Provenance};
+use talweg::network::Network;
+use talweg_artifact::Choice;
 use talweg_db::Database;
+use talweg_graph::{Algorithm, Way};
+use talweg_onnx::ImportOptions;
+use talweg_target::Target;
 use tempfile::TempDir;
 use tool::{command, run, succeeds};
 
@@ -147,6 +153,39 @@ fn locks_that_do_not_fit_are_refused() {
     let output = run(at, &["compile", "net.onnx", "--lock", "l.lock", "-o", "out.talweg"]);
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("LLVM 0.0.1"));
+}
+
+/// A product, and a lock that computes it by Strassen's scheme.
+fn inexact_lock(folder: &Path) {
+    std::fs::write(folder.join("product.onnx"), chain::product()).expect("a model");
+    let mut network =
+        Network::open(&folder.join("product.onnx"), &ImportOptions::default()).expect("a network");
+    let is_inexact = |way: &Way| way.algorithm == Algorithm::Strassen;
+    assert_eq!(network.program.forks.len(), 1);
+    network.program.choose(&|fork| fork.ways.iter().position(is_inexact).expect("a product"));
+    let target = Target::host();
+    let from = Provenance { target, threads: 1, seed: 0, strategy: "none".into() };
+    let choices = vec![Choice::Default; network.program.tasks.len()];
+    let lock = Lock::new(&network, &choices, &[], &from);
+    lock.write(&folder.join("l.lock")).expect("a lock");
+}
+
+#[test]
+fn a_lock_with_a_larger_error_than_accepted_is_refused() {
+    let folder = folder();
+    let at = folder.path();
+    inexact_lock(at);
+    let compile = ["compile", "product.onnx", "--lock", "l.lock", "-o", "out.talweg"];
+    let accepting = |error: &'static str| [&compile[..], &["--max-error", error]].concat();
+    let wanted = ["`only`", "strassen", "--max-error accepts 0", "leave it out"];
+    refuses(at, &accepting("0"), &wanted);
+    refuses(at, &["bench", "product.onnx", "--lock", "l.lock", "--max-error", "0"], &wanted);
+    assert!(!at.join("out.talweg").exists());
+    let said = succeeds(at, &accepting("1e-3"));
+    assert!(said.contains("1 strassen"), "{said}");
+    // A setting is for what is not locked.
+    std::fs::write(at.join("talweg.toml"), "max_error = 0.0\n").expect("a file");
+    succeeds(at, &compile);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use talweg::network::{Network, Winners};
 use talweg_db::{Database, RunId};
 use talweg_target::Target;
 
-use super::model::{self, CompileArguments, LockArguments, ModelArguments, compile_locked, jobs};
+use super::model::{self, CompileArguments, LockArguments, ModelArguments, jobs};
 use super::tune::parse_duration;
 use super::{Failure, print};
 
@@ -73,7 +73,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut network = arguments.model.network()?;
     let (artefact, tuned) = match &lock {
         Some(lock) => {
-            (compile_locked(lock, &mut network)?, lock.tasks.iter().filter(|task| task.tuned).count())
+            let tuned = lock.tasks.iter().filter(|task| task.tuned).count();
+            (arguments.model.compile_locked(lock, &mut network)?, tuned)
         }
         None => {
             let winners = match &arguments.as_of {

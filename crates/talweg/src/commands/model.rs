@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
+use talweg::algorithms::DEFAULT_MAX_ERROR;
 use talweg::lock::{Lock, LockedBuildError};
 use talweg::network::{Network, NetworkError, Winners};
 use talweg_artifact::Artefact;
@@ -74,8 +75,8 @@ pub struct Bindings {
     #[arg(long = "fix", value_name = "INPUT=FILE.npy", value_parser = parse_file)]
     fixed: Vec<(String, PathBuf)>,
     /// The error that an algorithm with fewer operations (Winograd, Strassen) may bring into one operator, relative to the
-    /// scale of its result; 0 allows exact algorithms only.
-    #[arg(long, default_value_t = talweg::algorithms::DEFAULT_MAX_ERROR, value_name = "ERROR")]
+    /// scale of its result; 0 allows exact algorithms only. A lock is taken as it is unless this is given.
+    #[arg(long, default_value_t = DEFAULT_MAX_ERROR, value_name = "ERROR")]
     max_error: f64,
 }
 
@@ -124,14 +125,6 @@ impl LockArguments {
         }
         Ok(Some(lock))
     }
-}
-
-/// Compiles a network by a lock. A schedule that does not fit the network is a fault of the lock.
-pub fn compile_locked(lock: &Lock, network: &mut Network) -> Result<Artefact, Failure> {
-    lock.compile(network, jobs()).map_err(|e| match e {
-        LockedBuildError::Lock(e) => Failure::input(e),
-        LockedBuildError::Build(e) => Failure::input(format!("the lock does not fit the model: {e}")),
-    })
 }
 
 impl CompileArguments {
@@ -186,6 +179,17 @@ impl ModelArguments {
         Ok(network)
     }
 
+    /// Compiles this model's network by a lock. A schedule that does not fit the network is a fault of the lock.
+    pub fn compile_locked(&self, lock: &Lock, network: &mut Network) -> Result<Artefact, Failure> {
+        if self.bindings.given.has("max_error") {
+            lock.check_error(network, self.bindings.max_error).map_err(Failure::input)?;
+        }
+        lock.compile(network, jobs()).map_err(|e| match e {
+            LockedBuildError::Lock(e) => Failure::input(e),
+            LockedBuildError::Build(e) => Failure::input(format!("the lock does not fit the model: {e}")),
+        })
+    }
+
     /// The model loaded: an artefact as it is, an ONNX file compiled in memory.
     pub fn load(&self, compile: &CompileArguments) -> Result<Arc<Model>, Failure> {
         if self.is_artefact() {
@@ -216,7 +220,7 @@ impl ModelArguments {
             return Err(is_compiled(&self.model, "--lock"));
         }
         lock.check_target(&Target::host()).map_err(Failure::input)?;
-        let artefact = compile_locked(&lock, &mut self.network()?)?;
+        let artefact = self.compile_locked(&lock, &mut self.network()?)?;
         let bytes = artefact.to_bytes().map_err(Failure::work)?;
         Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
     }
