@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use talweg::commands::model::{database, is_compiled, jobs, winners};
-use talweg::commands::{DEFAULT_DB, Failure, check_threads};
+use talweg::commands::{DEFAULT_DB, Failure, check_output, check_threads};
 use talweg::network::{Network, NetworkError};
 use talweg_artifact::Artefact;
 use talweg_onnx::ImportOptions;
@@ -139,6 +139,7 @@ pub fn compile(
     let target = Target::named(target).map_err(|e| input(format!("target: {e}")))?;
     let (artefact, tuned) = py
         .detach(|| {
+            check_output(&output, [&path, &db])?;
             let (artefact, tuned) = artefact(&path, &bindings, threads, &db, &target)?;
             artefact.write(&output).map_err(Failure::input)?;
             Ok((artefact, tuned))

@@ -182,6 +182,7 @@ fn search(
 ) -> Result<Value, Failure> {
     let db = database(settings);
     let (mut tasks, mut networks): (Vec<TaskSpec>, Vec<Tuning>) = (Vec::new(), Vec::new());
+    let mut read = vec![db.clone()];
     for subject in subjects {
         match subject {
             Subject::Model(path) => {
@@ -189,6 +190,7 @@ fn search(
                 let known = model::database(&db, false)?;
                 winners(known.as_ref(), &mut network, &options.target, options.threads)?;
                 networks.push(Tuning::add(network, &mut tasks, &options.target)?);
+                read.push(path);
             }
             Subject::Task(task) => {
                 check_memory(&task.dag).map_err(Failure::input)?;
@@ -199,7 +201,7 @@ fn search(
     if settings.simulated && !networks.is_empty() {
         return Err(Failure::input("simulated is for operators; give a model without it"));
     }
-    name_outputs(&mut networks, &settings.outputs)?;
+    name_outputs(&mut networks, &settings.outputs, &read)?;
     prepare(&mut networks, &tasks, &mut options)?;
     let terminal = std::io::stderr().is_terminal();
     let mut progress = settings.progress.then(|| Progress::new(&options, tasks.len(), terminal));

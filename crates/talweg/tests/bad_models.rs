@@ -174,3 +174,32 @@ fn a_database_that_is_named_must_be_there() {
     std::fs::write(at.join("talweg.toml"), "db = 'later.db'\n").unwrap();
     succeeds(at, &["run", "good.onnx"]);
 }
+
+#[test]
+fn an_artefact_is_not_written_over_what_is_read() {
+    let folder = folder();
+    let at = folder.path();
+    let model = std::fs::read(at.join("good.onnx")).unwrap();
+    std::fs::write(at.join("good.lock"), "a lock").unwrap();
+    let wanted = ["would replace `good.onnx`", "another name"];
+    refuses(at, &["compile", "good.onnx", "-o", "good.onnx"], &wanted);
+    refuses(at, &["compile", "good.onnx", "-o", "./good.onnx", "--emit", "so"], &wanted);
+    refuses(at, &["compile", "good.onnx", "--lock", "good.lock", "-o", "good.lock"], &["`good.lock`"]);
+    refuses(at, &["tune", "good.onnx", "--trials", "1", "-o", "good.onnx"], &wanted);
+    assert_eq!(std::fs::read(at.join("good.onnx")).unwrap(), model);
+    // Another file may be replaced.
+    std::fs::write(at.join("out.talweg"), "something else").unwrap();
+    succeeds(at, &["compile", "good.onnx", "-o", "out.talweg"]);
+}
+
+#[test]
+fn places_that_cannot_be_written_and_tolerances_that_mean_nothing_are_refused() {
+    let folder = folder();
+    let at = folder.path();
+    for emit in ["artefact", "so"] {
+        refuses(at, &["compile", "good.onnx", "--emit", emit, "-o", "none/out"], &["none", "cannot write"]);
+    }
+    for tolerance in ["nan", "-1", "inf"] {
+        refuses(at, &["verify", "good.onnx", &format!("--tolerance={tolerance}")], &["--tolerance", "1e-4"]);
+    }
+}

@@ -6,8 +6,9 @@ mod tool;
 
 use std::io::BufReader;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use chain::model;
 use child::start_until;
@@ -227,6 +228,52 @@ fn an_interrupt_still_writes_the_best_artefact() {
         let bytes = |name: &str| std::fs::read(at.join(name)).expect("an artefact");
         assert!(bytes("net.talweg") == bytes("again.talweg"), "the bits differ");
     }
+}
+
+/// Writes a program that says it has started and ends half a second later, after one more line of shell.
+fn slow_program(path: &Path, last: &str) {
+    let script = format!("#!/bin/sh\ntouch started\nsleep 0.5\n{last}\n");
+    std::fs::write(path, script).expect("a script");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
+}
+
+/// Interrupts a command once a slow program it calls has started.
+fn interrupted(command: &mut Command, folder: &Path) -> std::process::ExitStatus {
+    let mut child = command.current_dir(folder).stderr(Stdio::null()).spawn().expect("the program starts");
+    while !folder.join("started").exists() {
+        assert!(child.try_wait().expect("a child").is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // SAFETY: the process is a child of this one and has not been waited for, so its number is its own.
+    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
+    child.wait().expect("it ends")
+}
+
+fn names_with(folder: &Path, part: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").filter_map(Result::ok);
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.contains(part)).collect()
+}
+
+#[test]
+fn an_interrupt_leaves_no_temporary_files() {
+    let folder = folder();
+    let at = folder.path();
+    std::fs::create_dir(at.join("bin")).expect("a folder");
+    std::fs::create_dir(at.join("tmp")).expect("a folder");
+    slow_program(&at.join("bin/cc"), "exit 1");
+    let path = format!("{}:{}", at.join("bin").display(), std::env::var("PATH").expect("a path"));
+    let compile = ["compile", "net.onnx", "--emit", "so", "-o", "net.so"];
+    let status = interrupted(command(at, &compile).env("PATH", path), at);
+    assert_eq!(status.signal(), Some(libc::SIGINT), "{status}");
+    assert_eq!(names_with(at, ".talweg-"), [""; 0]);
+
+    std::fs::remove_file(at.join("started")).expect("a file");
+    slow_program(&at.join("python"), "echo '{\"missing\": \"onnxruntime\"}'");
+    let bench = ["bench", "net.onnx", "--against", "onnxruntime,openvino", "--python", "./python"];
+    let status = interrupted(command(at, &bench).env("TMPDIR", at.join("tmp")), at);
+    assert_eq!(status.code(), Some(1), "{status}");
+    assert_eq!(names_with(&at.join("tmp"), "talweg-peers-"), [""; 0]);
 }
 
 #[test]

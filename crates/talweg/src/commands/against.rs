@@ -1,5 +1,7 @@
 //! `talweg bench MODEL --against ...`: the model in talweg and in other runtimes, in turns.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
@@ -10,7 +12,7 @@ use talweg_runtime::model::Session;
 use talweg_tensor::Tensor;
 
 use super::model::{ModelArguments, inputs, tuned_of};
-use super::{Failure, print};
+use super::{Failure, interrupt, print};
 
 /// Outputs that differ by more than this, relative to the largest element, are another computation.
 const AGREES: f64 = 1e-3;
@@ -84,6 +86,8 @@ pub fn run(
     seconds: f64,
     as_json: bool,
 ) -> Result<(), Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    interrupt::watch(stop.clone()).map_err(Failure::work)?;
     let given = inputs(session, &[])?;
     let names = session.model().manifest().inputs.iter().map(|port| port.name.clone());
     let named: Vec<(String, Tensor)> = names.zip(given.iter().cloned()).collect();
@@ -93,6 +97,7 @@ pub fn run(
     let mut running: Vec<Peer> = Vec::new();
     let mut left_out: Vec<(String, String)> = Vec::new();
     for name in &arguments.against {
+        go_on(&stop)?;
         match peers.start(name) {
             Ok(peer) => match largest_difference(&ours, &peer.outputs) {
                 Some(difference) if difference <= AGREES => {
@@ -110,9 +115,11 @@ pub fn run(
     }
     let each = seconds / arguments.rounds as f64;
     for _ in 0..arguments.rounds {
+        go_on(&stop)?;
         std::thread::sleep(PAUSE);
         rows[0].add(talweg_turn(session, each)?);
         for (peer, row) in running.iter_mut().zip(&mut rows[1..]) {
+            go_on(&stop)?;
             std::thread::sleep(PAUSE);
             // One that dies keeps the turns it had.
             match peer.sample(each) {
@@ -121,6 +128,7 @@ pub fn run(
             }
         }
     }
+    go_on(&stop)?;
     let (tuned, tasks) = tuned_of(session.model());
     let name = &session.model().manifest().model;
     let title = format!("{name}, {threads} threads, {tuned} of {tasks} tasks tuned");
@@ -128,6 +136,14 @@ pub fn run(
     match rows.len() {
         1 => Err(Failure::work("no other runtime could be timed")),
         _ => Ok(()),
+    }
+}
+
+/// Fails once the user wants the end, so that the peers and their folder go away.
+fn go_on(stop: &AtomicBool) -> Result<(), Failure> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(Failure::work("interrupted; nothing was compared")),
+        false => Ok(()),
     }
 }
 

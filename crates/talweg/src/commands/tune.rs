@@ -138,7 +138,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if networks.is_empty() && !arguments.output.is_empty() {
         return Err(Failure::input("--output is for models; give an .onnx file with it"));
     }
-    tune_network::name_outputs(&mut networks, &arguments.output)?;
+    let models = arguments.specs.iter().filter(|text| is_model(text)).map(PathBuf::from);
+    let read: Vec<PathBuf> = models.chain([arguments.db.clone()]).collect();
+    tune_network::name_outputs(&mut networks, &arguments.output, &read)?;
     tune_network::prepare(&mut networks, &tasks, &mut options)?;
     let mut progress = Progress::new(&options, tasks.len(), std::io::stderr().is_terminal());
     let from = Provenance {

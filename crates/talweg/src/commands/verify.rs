@@ -60,6 +60,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.intermediates && arguments.against == Against::Onnxruntime {
         return Err(Failure::input("--intermediates compares with the reference; leave --against out"));
     }
+    if !(0.0..=f64::MAX).contains(&arguments.tolerance) {
+        return Err(Failure::input(format!(
+            "--tolerance {}: give a number that is not negative, for example 1e-4",
+            arguments.tolerance
+        )));
+    }
     let threads = arguments.compile.threads()?;
     let mut network = arguments.model.network()?;
     let target = Target::host();
