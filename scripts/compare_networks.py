@@ -22,6 +22,7 @@ import contextlib
 import filecmp
 import json
 import math
+import os
 import statistics
 import sys
 import tempfile
@@ -167,7 +168,9 @@ def make_versions(path, threads, options, folder):
 
     database = folder / f"{path.stem}-{threads}.db"
     times = options.tune
-    out = [compiled("untuned" if times else "talweg", ["--db", database], 0.0)]
+    # An option must name a database that exists, which tuning has yet to make; a setting need not.
+    os.environ["TALWEG_DB"] = str(database)
+    out = [compiled("untuned" if times else "talweg", [], 0.0)]
     spent = 0.0
     for mark in times:
         tuned = folder / "tuned.talweg"

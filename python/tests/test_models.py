@@ -36,6 +36,24 @@ def test_an_artefact_runs_without_its_model(small_model):
     numpy.testing.assert_allclose(found["y"], expected(small_model, {"x": x})["y"], rtol=1e-5, atol=1e-6)
 
 
+def test_an_artefact_takes_no_arguments_of_the_import(small_model):
+    talweg.compile(small_model, "m.talweg", dims={"batch": 1}, threads=1)
+    for given in ({"dims": {"batch": 2}}, {"shapes": {"x": (2, 3, 16, 16)}}, {"max_error": 0.0}):
+        with pytest.raises(talweg.InputError, match=f"m.talweg is compiled already.* with {next(iter(given))}"):
+            talweg.load("m.talweg", **given)
+
+
+def test_files_that_are_read_exist_and_stay(small_model):
+    before = open(small_model, "rb").read()
+    with pytest.raises(talweg.InputError, match="would replace"):
+        talweg.compile(small_model, small_model, dims={"batch": 1})
+    with pytest.raises(talweg.InputError, match="would replace"):
+        talweg.tune(small_model, dims={"batch": 1}, trials=1, output=small_model)
+    assert open(small_model, "rb").read() == before
+    with pytest.raises(talweg.InputError, match="no database `mistyped.db`"):
+        talweg.load(small_model, dims={"batch": 1}, db="mistyped.db")
+
+
 def test_runs_do_not_share_their_outputs(small_model):
     model = talweg.load(small_model, dims={"batch": 1}, threads=1)
     first = model.run({"x": random(1, 3, 16, 16, seed=1)})["y"]

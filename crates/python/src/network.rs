@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use talweg::commands::model::{jobs, winners};
-use talweg::commands::{Failure, check_threads};
+use talweg::commands::model::{database, is_compiled, jobs, winners};
+use talweg::commands::{DEFAULT_DB, Failure, check_output, check_threads};
 use talweg::network::{Network, NetworkError};
 use talweg_artifact::Artefact;
 use talweg_onnx::ImportOptions;
@@ -31,6 +31,17 @@ pub struct Bindings {
 }
 
 impl Bindings {
+    /// An argument that only importing a model heeds.
+    fn of_import(&self) -> Option<&'static str> {
+        let given = [
+            (!self.dims.is_empty(), "dims"),
+            (!self.shapes.is_empty(), "shapes"),
+            (!self.fixed.is_empty(), "fixed"),
+            (self.max_error.is_some(), "max_error"),
+        ];
+        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+    }
+
     /// Imports a model and cuts it into tasks.
     pub fn open(&self, path: &Path) -> Result<Network, Failure> {
         let shown = path.display();
@@ -78,7 +89,8 @@ fn artefact(
     target: &Target,
 ) -> Result<(Artefact, usize), Failure> {
     let mut network = bindings.open(path)?;
-    let winners = winners(db, &mut network, target, threads)?;
+    let db = database(db, db != Path::new(DEFAULT_DB))?;
+    let winners = winners(db.as_ref(), &mut network, target, threads)?;
     let artefact = network.compile(target, &winners, jobs()).map_err(Failure::work)?;
     Ok((artefact, winners.count(&network.program)))
 }
@@ -98,6 +110,9 @@ pub fn load(
     let loaded = py.detach(|| -> Result<Loaded, Failure> {
         let shown = path.display();
         if is_artefact(&path) || path.extension().is_some_and(|e| e == "talweg") {
+            if let Some(name) = bindings.of_import() {
+                return Err(is_compiled(&path, name));
+            }
             return Loaded::open(&path).map_err(|e| Failure::input(format!("{shown}: {e}")));
         }
         let (artefact, _) = artefact(&path, &bindings, threads, &db, &Target::host())?;
@@ -124,6 +139,7 @@ pub fn compile(
     let target = Target::named(target).map_err(|e| input(format!("target: {e}")))?;
     let (artefact, tuned) = py
         .detach(|| {
+            check_output(&output, [&path, &db])?;
             let (artefact, tuned) = artefact(&path, &bindings, threads, &db, &target)?;
             artefact.write(&output).map_err(Failure::input)?;
             Ok((artefact, tuned))

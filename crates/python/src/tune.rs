@@ -9,7 +9,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Value, json};
-use talweg::commands::model::winners;
+use talweg::commands::model::{self, winners};
 use talweg::commands::progress::Progress;
 use talweg::commands::tune::is_model;
 use talweg::commands::tune_network::{Tuned, Tuning, finish, name_outputs, prepare};
@@ -182,12 +182,15 @@ fn search(
 ) -> Result<Value, Failure> {
     let db = database(settings);
     let (mut tasks, mut networks): (Vec<TaskSpec>, Vec<Tuning>) = (Vec::new(), Vec::new());
+    let mut read = vec![db.clone()];
     for subject in subjects {
         match subject {
             Subject::Model(path) => {
                 let mut network = bindings.open(&path)?;
-                let winners = winners(&db, &mut network, &options.target, options.threads)?;
+                let known = model::database(&db, false)?;
+                let winners = winners(known.as_ref(), &mut network, &options.target, options.threads)?;
                 networks.push(Tuning::add(network, winners, &mut tasks, &options.target)?);
+                read.push(path);
             }
             Subject::Task(task) => {
                 check_memory(&task.dag).map_err(Failure::input)?;
@@ -198,7 +201,7 @@ fn search(
     if settings.simulated && !networks.is_empty() {
         return Err(Failure::input("simulated is for operators; give a model without it"));
     }
-    name_outputs(&mut networks, &settings.outputs)?;
+    name_outputs(&mut networks, &settings.outputs, &read)?;
     prepare(&mut networks, &tasks, &mut options)?;
     let terminal = std::io::stderr().is_terminal();
     let mut progress = settings.progress.then(|| Progress::new(&options, tasks.len(), terminal));

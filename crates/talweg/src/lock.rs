@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use talweg_artifact::{Artefact, BuildError, Choice, write_whole};
-use talweg_graph::Task;
+use talweg_graph::{Algorithm, Task};
 use talweg_schedule::Trace;
 use talweg_schedule::analytic::default_trace;
 use talweg_target::Target;
@@ -64,6 +64,20 @@ pub enum LockError {
         wanted: String,
         /// The machine to compile for.
         here: String,
+    },
+    /// An algorithm of the lock is less exact than what is accepted.
+    #[error(
+        "the lock computes `{node}` by {algorithm}, with an expected error of {error:e}, and --max-error accepts {accepted:e}; tune the model with that --max-error, or leave it out to take the lock as it is"
+    )]
+    Inexact {
+        /// The first node that the step stands for.
+        node: String,
+        /// The algorithm.
+        algorithm: Algorithm,
+        /// Its expected error.
+        error: f64,
+        /// What is accepted.
+        accepted: f64,
     },
     /// The lock has other tasks than the model.
     #[error(
@@ -263,6 +277,21 @@ impl Lock {
             self.tasks.iter().any(|locked| locked.task == hash)
         };
         network.program.choose(&|fork| fork.ways.iter().rposition(|way| has(&way.task)).unwrap_or(0));
+    }
+
+    /// Checks that no algorithm of the lock, which the network then uses, is less exact than what is accepted.
+    pub fn check_error(&self, network: &mut Network, accepted: f64) -> Result<(), LockError> {
+        self.choose(network);
+        let program = &network.program;
+        for fork in &program.forks {
+            let algorithm = fork.chosen().algorithm;
+            let error = algorithm.expected_error();
+            if error > accepted {
+                let node = program.nodes_of(fork).first().cloned().unwrap_or_default();
+                return Err(LockError::Inexact { node, algorithm, error, accepted });
+            }
+        }
+        Ok(())
     }
 
     /// Compiles the network that the lock is for, for the machine it is for: the same bits as before. The network then

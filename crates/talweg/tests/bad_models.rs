@@ -141,3 +141,65 @@ fn damaged_artefacts_are_refused() {
     refuses(at, &["profile", "bad.talweg"], &["format version 77"]);
     refuses(at, &["compile", "good.talweg", "-o", "again.talweg"], &["good.talweg"]);
 }
+
+#[test]
+fn an_artefact_takes_no_options_of_the_import() {
+    let folder = folder();
+    let at = folder.path();
+    succeeds(at, &["compile", "open.onnx", "--dim", "batch=2", "-o", "open.talweg"]);
+    for given in [["--dim", "batch=8"], ["--shape", "x=8,3"], ["--fix", "x=x.npy"], ["--max-error", "0"]] {
+        for verb in ["run", "bench", "profile"] {
+            let wanted = format!("open.talweg is compiled already; give the ONNX file with {}", given[0]);
+            refuses(at, &[&[verb, "open.talweg"], &given[..]].concat(), &[&wanted]);
+        }
+    }
+    // A setting is for models that are imported.
+    std::fs::write(at.join("talweg.toml"), "max_error = 0.0\n").unwrap();
+    succeeds(at, &["run", "open.talweg"]);
+}
+
+#[test]
+fn a_database_that_is_named_must_be_there() {
+    let folder = folder();
+    let at = folder.path();
+    for verb in VERBS {
+        let mut arguments = vec![verb[0], "good.onnx", "--db", "mistyped.db"];
+        arguments.extend(&verb[1..]);
+        refuses(at, &arguments, &["no database `mistyped.db`", "talweg tune", "leave it out"]);
+    }
+    refuses(at, &["explain", "good.onnx", "0", "--db", "mistyped.db"], &["mistyped.db"]);
+    refuses(at, &["explain", "matmul:m=4,n=4,k=4", "--db", "mistyped.db"], &["mistyped.db"]);
+    // Before the first search there is none, wherever it is to be.
+    succeeds(at, &["run", "good.onnx"]);
+    std::fs::write(at.join("talweg.toml"), "db = 'later.db'\n").unwrap();
+    succeeds(at, &["run", "good.onnx"]);
+}
+
+#[test]
+fn an_artefact_is_not_written_over_what_is_read() {
+    let folder = folder();
+    let at = folder.path();
+    let model = std::fs::read(at.join("good.onnx")).unwrap();
+    std::fs::write(at.join("good.lock"), "a lock").unwrap();
+    let wanted = ["would replace `good.onnx`", "another name"];
+    refuses(at, &["compile", "good.onnx", "-o", "good.onnx"], &wanted);
+    refuses(at, &["compile", "good.onnx", "-o", "./good.onnx", "--emit", "so"], &wanted);
+    refuses(at, &["compile", "good.onnx", "--lock", "good.lock", "-o", "good.lock"], &["`good.lock`"]);
+    refuses(at, &["tune", "good.onnx", "--trials", "1", "-o", "good.onnx"], &wanted);
+    assert_eq!(std::fs::read(at.join("good.onnx")).unwrap(), model);
+    // Another file may be replaced.
+    std::fs::write(at.join("out.talweg"), "something else").unwrap();
+    succeeds(at, &["compile", "good.onnx", "-o", "out.talweg"]);
+}
+
+#[test]
+fn places_that_cannot_be_written_and_tolerances_that_mean_nothing_are_refused() {
+    let folder = folder();
+    let at = folder.path();
+    for emit in ["artefact", "so"] {
+        refuses(at, &["compile", "good.onnx", "--emit", emit, "-o", "none/out"], &["none", "cannot write"]);
+    }
+    for tolerance in ["nan", "-1", "inf"] {
+        refuses(at, &["verify", "good.onnx", &format!("--tolerance={tolerance}")], &["--tolerance", "1e-4"]);
+    }
+}

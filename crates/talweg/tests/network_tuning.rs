@@ -6,15 +6,22 @@ mod tool;
 
 use std::io::BufReader;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use chain::model;
 use child::start_until;
 use prost::Message;
 use serde_json::Value;
+use talweg::lock::{Lock, Provenance};
+use talweg::network::Network;
+use talweg_artifact::Choice;
 use talweg_db::{Database, NewBest, Replace, TaskEntry};
+use talweg_graph::{Algorithm, Way};
+use talweg_onnx::ImportOptions;
 use talweg_onnx::proto::ModelProto;
+use talweg_target::Target;
 use talweg_tensor::{Tensor, npy};
 use tempfile::TempDir;
 use tool::{command, run, succeeds};
@@ -82,6 +89,20 @@ fn a_lock_rebuilds_the_same_bits() {
 }
 
 #[test]
+fn bench_says_how_much_of_a_model_is_tuned() {
+    let folder = folder();
+    let at = folder.path();
+    let bench = ["bench", "net.onnx", "--budget", "0.01"];
+    let untuned = json(&succeeds(at, &[&bench[..], &["--json"]].concat()));
+    let tasks = untuned["tasks"].as_u64().expect("a number");
+    assert_eq!(untuned["tuned"], 0);
+    assert!(tasks > 0 && succeeds(at, &bench).contains(&format!("0 of {tasks} tasks tuned")), "{untuned}");
+    succeeds(at, &["tune", "net.onnx", "--trials", "24", "--batch", "8"]);
+    let tuned = json(&succeeds(at, &[&bench[..], &["--json"]].concat()));
+    assert!(tuned["tuned"].as_u64() > Some(0), "{tuned}");
+}
+
+#[test]
 fn what_a_run_had_at_a_moment_can_be_compiled() {
     let folder = folder();
     let at = folder.path();
@@ -145,6 +166,39 @@ fn locks_that_do_not_fit_are_refused() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("LLVM 0.0.1"));
 }
 
+/// A product, and a lock that computes it by Strassen's scheme.
+fn inexact_lock(folder: &Path) {
+    std::fs::write(folder.join("product.onnx"), chain::product()).expect("a model");
+    let mut network =
+        Network::open(&folder.join("product.onnx"), &ImportOptions::default()).expect("a network");
+    let is_inexact = |way: &Way| way.algorithm == Algorithm::Strassen;
+    assert_eq!(network.program.forks.len(), 1);
+    network.program.choose(&|fork| fork.ways.iter().position(is_inexact).expect("a product"));
+    let target = Target::host();
+    let from = Provenance { target, threads: 1, seed: 0, strategy: "none".into() };
+    let choices = vec![Choice::Default; network.program.tasks.len()];
+    let lock = Lock::new(&network, &choices, &[], &from);
+    lock.write(&folder.join("l.lock")).expect("a lock");
+}
+
+#[test]
+fn a_lock_with_a_larger_error_than_accepted_is_refused() {
+    let folder = folder();
+    let at = folder.path();
+    inexact_lock(at);
+    let compile = ["compile", "product.onnx", "--lock", "l.lock", "-o", "out.talweg"];
+    let accepting = |error: &'static str| [&compile[..], &["--max-error", error]].concat();
+    let wanted = ["`only`", "strassen", "--max-error accepts 0", "leave it out"];
+    refuses(at, &accepting("0"), &wanted);
+    refuses(at, &["bench", "product.onnx", "--lock", "l.lock", "--max-error", "0"], &wanted);
+    assert!(!at.join("out.talweg").exists());
+    let said = succeeds(at, &accepting("1e-3"));
+    assert!(said.contains("1 strassen"), "{said}");
+    // A setting is for what is not locked.
+    std::fs::write(at.join("talweg.toml"), "max_error = 0.0\n").expect("a file");
+    succeeds(at, &compile);
+}
+
 #[test]
 fn a_killed_run_leaves_a_sound_database_and_is_resumed() {
     let folder = folder();
@@ -190,6 +244,52 @@ fn an_interrupt_still_writes_the_best_artefact() {
         let bytes = |name: &str| std::fs::read(at.join(name)).expect("an artefact");
         assert!(bytes("net.talweg") == bytes("again.talweg"), "the bits differ");
     }
+}
+
+/// Writes a program that says it has started and ends half a second later, after one more line of shell.
+fn slow_program(path: &Path, last: &str) {
+    let script = format!("#!/bin/sh\ntouch started\nsleep 0.5\n{last}\n");
+    std::fs::write(path, script).expect("a script");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
+}
+
+/// Interrupts a command once a slow program it calls has started.
+fn interrupted_command(command: &mut Command, folder: &Path) -> std::process::ExitStatus {
+    let mut child = command.current_dir(folder).stderr(Stdio::null()).spawn().expect("the program starts");
+    while !folder.join("started").exists() {
+        assert!(child.try_wait().expect("a child").is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // SAFETY: the process is a child of this one and has not been waited for, so its number is its own.
+    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
+    child.wait().expect("it ends")
+}
+
+fn names_with(folder: &Path, part: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").filter_map(Result::ok);
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.contains(part)).collect()
+}
+
+#[test]
+fn an_interrupt_leaves_no_temporary_files() {
+    let folder = folder();
+    let at = folder.path();
+    std::fs::create_dir(at.join("bin")).expect("a folder");
+    std::fs::create_dir(at.join("tmp")).expect("a folder");
+    slow_program(&at.join("bin/cc"), "exit 1");
+    let path = format!("{}:{}", at.join("bin").display(), std::env::var("PATH").expect("a path"));
+    let compile = ["compile", "net.onnx", "--emit", "so", "-o", "net.so"];
+    let status = interrupted_command(command(at, &compile).env("PATH", path), at);
+    assert_eq!(status.signal(), Some(libc::SIGINT), "{status}");
+    assert_eq!(names_with(at, ".talweg-"), [""; 0]);
+
+    std::fs::remove_file(at.join("started")).expect("a file");
+    slow_program(&at.join("python"), "echo '{\"missing\": \"onnxruntime\"}'");
+    let bench = ["bench", "net.onnx", "--against", "onnxruntime,openvino", "--python", "./python"];
+    let status = interrupted_command(command(at, &bench).env("TMPDIR", at.join("tmp")), at);
+    assert_eq!(status.code(), Some(1), "{status}");
+    assert_eq!(names_with(&at.join("tmp"), "talweg-peers-"), [""; 0]);
 }
 
 #[test]

@@ -92,3 +92,14 @@ fn wrong_files_are_refused_with_the_line_and_the_nearest_name() {
     // Help must not depend on it.
     assert!(succeeds(folder.path(), &["tune", "--help"]).contains("--strategy"));
 }
+
+#[test]
+fn config_writes_a_new_file_only() {
+    let folder = TempDir::new().expect("a folder");
+    succeeds(folder.path(), &["config", "-o", "talweg.toml"]);
+    let written = std::fs::read_to_string(folder.path().join("talweg.toml")).expect("a file");
+    assert!(written.contains("strategy = \"felix\""), "{written}");
+    let complaint = fails(folder.path(), &["config", "-o", "talweg.toml"], 2);
+    assert!(complaint.contains("`talweg.toml` is there already"), "{complaint}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("talweg.toml")).expect("a file"), written);
+}

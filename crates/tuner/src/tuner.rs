@@ -15,7 +15,7 @@ use talweg_search::scheduler::{Next, Reason, Scheduler, TaskState};
 use crate::distances::{Places, Yardstick};
 use crate::error::TuneError;
 use crate::event::Event;
-use crate::finals::{CLOSED_FIELD, Finalist, OPEN_ROUNDS, Verdict, compare};
+use crate::finals::{CLOSED_FIELD, Finalist, OPEN_ROUNDS, compare};
 use crate::options::{TaskSpec, TuneOptions};
 use crate::prepare::Preparation;
 use crate::records::{DEFAULT, environment, sample_of, surroundings_of, task_key};
@@ -472,8 +472,8 @@ impl<R: Runner> Tuner<R> {
         self.options.started.checked_add(budget)
     }
 
-    /// Reports what is stored, without finals: the time is used up, or somebody waits for the end. What is stored was checked, and has proven
-    /// faster than the default.
+    /// Reports what is stored, without finals: the time is used up, somebody waits for the end, or the default failed in
+    /// them. What is stored was checked, and has proven faster than the default.
     fn finish_at_once(
         &mut self,
         at: usize,
@@ -495,7 +495,7 @@ impl<R: Runner> Tuner<R> {
     }
 
     /// The finals of a task: the fastest candidates, and what another process may have stored meanwhile, against the
-    /// default schedule. Stores and reports the winner.
+    /// default schedule. Stores and reports the winner; when the default fails, what is stored stays.
     fn finish(
         &mut self,
         at: usize,
@@ -527,13 +527,10 @@ impl<R: Runner> Tuner<R> {
         let (rounds, turn) = (self.options.alternations, self.options.turn());
         let deadline = self.deadline();
         let verdict = compare(&mut self.runner, &task.data, &finalists, rounds, turn, deadline);
-        let fallback = || Verdict {
-            winner: 0,
-            seconds: default.contender.seconds,
-            default_seconds: default.contender.seconds,
-            error: default.contender.error,
+        let Some(verdict) = verdict else {
+            // Nothing was learnt about any of them.
+            return self.finish_at_once(at, task, listener);
         };
-        let verdict = verdict.unwrap_or_else(fallback);
         let record = finalists[verdict.winner].record;
         self.db.store_best(&verdict.best(record), Replace::Always)?;
         listener(Event::Verified {

@@ -429,6 +429,25 @@ fn nothing_but_failures_is_diagnosed_soon() {
 }
 
 #[test]
+fn a_default_that_fails_in_the_finals_leaves_the_proven_best() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let with =
+        |trials| TuneOptions { db: Some(dir.path().join("t.db")), ..options(StrategyKind::Random, trials) };
+    let mut tuner = Tuner::with_runner(with(96), vec![task(SMALL)], simulated()).expect("a tuner");
+    let proven = tuner.run(&mut |_| {}).expect("the run ends well").tasks.remove(0);
+    assert!(!proven.default_won, "the test needs a candidate that is faster than the default");
+    // Nothing is measured, so that the default's second run is the one in the finals.
+    let mut tuner = Tuner::with_runner(with(0), vec![task(SMALL)], Broken(simulated(), 0)).expect("a tuner");
+    let report = tuner.run(&mut |_| {}).expect("the run ends well").tasks.remove(0);
+    assert_eq!((report.trace, report.default_won), (proven.trace.clone(), false));
+    let key = TargetKey::new(Target::generic(Isa::Avx2).fingerprint());
+    let best = tuner.database().best(&task_key(&task(SMALL).dag), &key, 1).expect("the database can be read");
+    let best = best.expect("a stored best");
+    assert_eq!(best.record.trace, proven.trace);
+    assert!(best.ab_ratio > 1.0, "{}", best.ab_ratio);
+}
+
+#[test]
 fn other_tasks_teach_a_global_model() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("t.db");

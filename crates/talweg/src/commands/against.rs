@@ -1,5 +1,7 @@
 //! `talweg bench MODEL --against ...`: the model in talweg and in other runtimes, in turns.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -9,8 +11,8 @@ use talweg::peers::{PEERS, Peer, PeerError, Peers};
 use talweg_runtime::model::Session;
 use talweg_tensor::Tensor;
 
-use super::model::{ModelArguments, inputs};
-use super::{Failure, print, turns};
+use super::model::{ModelArguments, inputs, tuned_of};
+use super::{Failure, interrupt, print, turns};
 
 /// Outputs that differ by more than this, relative to the largest element, are another computation.
 const AGREES: f64 = 1e-3;
@@ -88,6 +90,8 @@ pub fn run(
     seconds: f64,
     as_json: bool,
 ) -> Result<(), Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    interrupt::watch(stop.clone()).map_err(Failure::work)?;
     let given = inputs(session, &[])?;
     let names = session.model().manifest().inputs.iter().map(|port| port.name.clone());
     let named: Vec<(String, Tensor)> = names.zip(given.iter().cloned()).chain(model.fixed()?).collect();
@@ -99,6 +103,7 @@ pub fn run(
     let mut running: Vec<Option<Peer>> = Vec::new();
     let mut left_out: Vec<(String, String)> = Vec::new();
     for name in &arguments.against {
+        go_on(&stop)?;
         match peers.start(name) {
             Ok(peer) => match agrees(&ours, &peer, slow) {
                 Ok(difference) => {
@@ -113,18 +118,31 @@ pub fn run(
     }
     let each = Duration::from_secs_f64(seconds / arguments.rounds as f64);
     for _ in 0..arguments.rounds {
+        go_on(&stop)?;
         std::thread::sleep(PAUSE);
         rows[0].add(turns::times(each, || session.execute().map_err(Failure::work))?);
         for (slot, row) in running.iter_mut().zip(&mut rows[1..]) {
+            go_on(&stop)?;
             left_out.extend(turn_of(slot, row, each).map(|why| (row.name.clone(), why)));
         }
     }
+    go_on(&stop)?;
     rows.retain(|row| !row.turns.is_empty());
-    let title = format!("{}, {threads} threads", session.model().manifest().model);
+    let (tuned, tasks) = tuned_of(session.model());
+    let name = &session.model().manifest().model;
+    let title = format!("{name}, {threads} threads, {tuned} of {tasks} tasks tuned");
     print(&if as_json { object(&title, &rows, &left_out) } else { table(&title, &rows, &left_out) })?;
     match rows.len() {
         1 => Err(Failure::work("no other runtime could be timed")),
         _ => Ok(()),
+    }
+}
+
+/// Fails once the user wants the end, so that the peers and their folder go away.
+fn go_on(stop: &AtomicBool) -> Result<(), Failure> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(Failure::work("interrupted; nothing was compared")),
+        false => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use talweg_runtime::model::Session;
 
 use super::against::{self, AgainstArguments};
-use super::model::{Bindings, CompileArguments, LockArguments, inputs};
+use super::model::{Bindings, CompileArguments, LockArguments, inputs, tuned_of};
 use super::{Failure, bench_search, print, turns};
 
 /// Arguments of `talweg bench`.
@@ -88,16 +88,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let times = samples(&mut session, Duration::from_secs_f64(arguments.budget))?;
     let at = |q: f64| quantile(&times, q) * 1e3;
     let (median, low, high) = (at(0.5), at(0.1), at(0.9));
+    let (tuned, tasks) = tuned_of(session.model());
     if arguments.json {
         let report = serde_json::json!({
             "model": session.model().manifest().model, "threads": threads, "median_ms": median, "p10_ms": low,
             "p90_ms": high, "min_ms": at(0.0), "runs": times.len(), "load_ms": load.as_secs_f64() * 1e3,
             "memory_bytes": session.memory_bytes(), "weights_bytes": session.model().weights().len(),
+            "tuned": tuned, "tasks": tasks,
         });
         print(&format!("{report}\n"))?;
     } else {
         print(&format!(
-            "{}: median {median:.3} ms (10 % to 90 %: {low:.3} to {high:.3}), {:.1} runs/s, {} runs, {threads} threads\n",
+            "{}: median {median:.3} ms (10 % to 90 %: {low:.3} to {high:.3}), {:.1} runs/s, {} runs, {threads} threads, {tuned} of {tasks} tasks tuned\n",
             session.model().manifest().model,
             1e3 / median,
             times.len()

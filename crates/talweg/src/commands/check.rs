@@ -8,7 +8,7 @@ use talweg::roofline::{Machine, Roofline};
 use talweg_graph::{Step, Work};
 use talweg_target::Target;
 
-use super::model::{CompileArguments, ModelArguments, algorithms, winners};
+use super::model::{CompileArguments, ModelArguments, algorithms};
 use super::{Failure, print};
 
 /// Arguments of `talweg check`.
@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let threads = arguments.compile.threads()?;
     let mut network = arguments.model.network()?;
     let target = Target::host();
-    let winners = winners(&arguments.compile.db, &mut network, &target, threads)?;
+    let winners = arguments.compile.winners(&mut network, &target)?;
     if arguments.steps {
         let lines = steps(&network);
         if arguments.json {

@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use talweg::network::{Network, Winners};
+use talweg_artifact::{Artefact, LibraryError};
 use talweg_db::{Database, RunId};
 use talweg_target::Target;
 
-use super::model::{self, CompileArguments, LockArguments, ModelArguments, compile_locked, jobs, winners};
+use super::model::{self, CompileArguments, LockArguments, ModelArguments, jobs};
 use super::tune::parse_duration;
-use super::{Failure, print};
+use super::{Failure, check_output, interrupt, print};
 
 /// Arguments of `talweg compile`.
 #[derive(Args)]
@@ -61,6 +62,8 @@ enum Emit {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let start = Instant::now();
     let threads = arguments.compile.threads()?;
+    let read = [Some(&arguments.model.model), Some(&arguments.compile.db), arguments.lock.lock.as_ref()];
+    check_output(&arguments.output, read.into_iter().flatten())?;
     let lock = arguments.lock.read()?;
     let target = match (&lock, arguments.target.as_str()) {
         (Some(lock), "lock") => lock.target.clone(),
@@ -73,24 +76,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut network = arguments.model.network()?;
     let (artefact, tuned) = match &lock {
         Some(lock) => {
-            (compile_locked(lock, &mut network)?, lock.tasks.iter().filter(|task| task.tuned).count())
+            let tuned = lock.tasks.iter().filter(|task| task.tuned).count();
+            (arguments.model.compile_locked(lock, &mut network)?, tuned)
         }
         None => {
             let winners = match &arguments.as_of {
                 Some(time) => as_of(arguments, time, &mut network, &target, threads)?,
-                None => winners(&arguments.compile.db, &mut network, &target, threads)?,
+                None => arguments.compile.winners(&mut network, &target)?,
             };
             let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
             (artefact, winners.count(&network.program))
         }
     };
-    match arguments.emit {
-        Emit::Artefact => artefact.write(&arguments.output).map_err(Failure::input)?,
-        Emit::So => {
-            let library = artefact.write_library(&arguments.output).map_err(Failure::work)?;
-            eprintln!("header {}, example {}", library.header.display(), library.example.display());
-        }
-    }
+    interrupt::after(|| write(arguments, &artefact)).map_err(Failure::work)??;
     let manifest = &artefact.manifest;
     let tasks = manifest.kernels.len();
     let seconds = start.elapsed().as_secs_f64();
@@ -121,6 +119,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         text += &format!("to tune the rest: talweg tune {} --budget 5m\n", arguments.model.model.display());
     }
     print(&text)
+}
+
+fn write(arguments: &Arguments, artefact: &Artefact) -> Result<(), Failure> {
+    if arguments.emit == Emit::Artefact {
+        return artefact.write(&arguments.output).map_err(Failure::input);
+    }
+    let library = artefact.write_library(&arguments.output).map_err(|e| match e {
+        LibraryError::Write { .. } => Failure::input(e),
+        e => Failure::work(e),
+    })?;
+    eprintln!("header {}, example {}", library.header.display(), library.example.display());
+    Ok(())
 }
 
 /// What a run had found by then; the algorithms are chosen by it.

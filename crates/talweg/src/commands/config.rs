@@ -1,10 +1,12 @@
 //! `talweg config`: every setting, its value and where that comes from.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use serde_json::json;
 
 use super::settings::{FILE_VARIABLE, PROJECT_FILE, Resolved, Settings, Source};
-use super::{Failure, print};
+use super::{Failure, print, write_file};
 
 /// Arguments of `talweg config`.
 #[derive(Args)]
@@ -17,11 +19,14 @@ TALWEG_CONFIG=none reads none. What is printed is itself a configuration file.
 Examples:
   talweg config
   talweg config --json
-  talweg config > talweg.toml")]
+  talweg config -o talweg.toml")]
 pub struct Arguments {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    /// Write the settings to a file that does not exist yet, as a beginning of a configuration file.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
+    output: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -39,7 +44,12 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
             .collect();
         return print(&format!("{}\n", json!({ "files": settings.files, "settings": values })));
     }
-    print(&readable(settings))
+    let Some(path) = &arguments.output else { return print(&readable(settings)) };
+    if path.symlink_metadata().is_ok() {
+        let path = path.display();
+        return Err(Failure::input(format!("`{path}` is there already; remove it, or give another name")));
+    }
+    write_file(path, readable(settings).as_bytes())
 }
 
 fn readable(settings: &Settings) -> String {

@@ -7,13 +7,12 @@ use clap::Args;
 use serde_json::json;
 use talweg::explain::{Difference, Explanation, Loser, Origin, Question, StepChanges, find};
 use talweg::roofline::{Bound, Machine};
-use talweg_db::Database;
 use talweg_ir::Dag;
 use talweg_ops::Spec;
 use talweg_target::Target;
 
 use super::colour::Paint;
-use super::model::{Bindings, CompileArguments, winners};
+use super::model::{Bindings, CompileArguments};
 use super::tune::is_model;
 use super::{Failure, check_threads, print};
 
@@ -71,8 +70,7 @@ struct Subject {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let target = Target::host();
     let (subject, threads) = subject(arguments, &target)?;
-    let path = &arguments.compile.db;
-    let db = path.exists().then(|| Database::open_existing(path)).transpose().map_err(Failure::input)?;
+    let db = arguments.compile.database()?;
     let machine = Machine::measure(threads);
     let question = Question {
         dag: &subject.dag,
@@ -107,7 +105,7 @@ fn subject(arguments: &Arguments, target: &Target) -> Result<(Subject, usize), F
     }
     let threads = arguments.compile.threads()?;
     let mut network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
-    winners(&arguments.compile.db, &mut network, target, threads)?;
+    arguments.compile.winners(&mut network, target)?;
     let Some(wanted) = &arguments.task else {
         let count = network.program.tasks.len();
         return Err(Failure::input(format!(

@@ -33,7 +33,8 @@ pub mod verify;
 
 use std::fmt;
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use talweg_artifact::write_whole;
@@ -86,6 +87,20 @@ impl fmt::Display for Failure {
 pub fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let failed = |e| Failure::input(format!("{}: {e}", path.display()));
     write_whole(path, |mut file| file.write_all(content)).map_err(failed)
+}
+
+/// Refuses to write over a file that the work begins with.
+pub fn check_output<'a>(output: &Path, inputs: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
+    let identity = |path: &Path| path.metadata().ok().map(|known| (known.dev(), known.ino()));
+    let Some(written) = identity(output).filter(|_| output.is_file()) else { return Ok(()) };
+    match inputs.into_iter().find(|input| identity(input) == Some(written)) {
+        Some(input) => Err(Failure::input(format!(
+            "writing `{}` would replace `{}`, which is read; give another name for the result",
+            output.display(),
+            input.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Writes to standard output; a reader that went away is no error.

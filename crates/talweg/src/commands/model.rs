@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
+use talweg::algorithms::DEFAULT_MAX_ERROR;
 use talweg::lock::{Lock, LockedBuildError};
 use talweg::network::{Network, NetworkError, Winners};
 use talweg_artifact::Artefact;
@@ -25,9 +26,45 @@ pub struct ModelArguments {
     bindings: Bindings,
 }
 
+/// The options that the command line itself names, those with a default or a setting left out. It is the first field of a
+/// group of options: whatever reads one takes it away.
+#[derive(Clone, Default)]
+struct Given(Vec<String>);
+
+impl Given {
+    fn has(&self, option: &str) -> bool {
+        self.0.iter().any(|given| given == option)
+    }
+}
+
+impl FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Given, clap::Error> {
+        let ids = matches.ids().map(|id| id.as_str());
+        let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        Ok(Given(ids.filter(is_given).map(str::to_string).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Given::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Given {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
 /// How open dimensions of a model are bound.
 #[derive(Args, Clone)]
 pub struct Bindings {
+    #[command(flatten)]
+    given: Given,
     /// The shape of an input, for example `x=1,3,224,224`; once for each input.
     #[arg(long = "shape", value_name = "INPUT=N,N,...", value_parser = parse_shape)]
     shapes: Vec<(String, Vec<usize>)>,
@@ -38,8 +75,8 @@ pub struct Bindings {
     #[arg(long = "fix", value_name = "INPUT=FILE.npy", value_parser = parse_file)]
     fixed: Vec<(String, PathBuf)>,
     /// The error that an algorithm with fewer operations (Winograd, Strassen) may bring into one operator, relative to the
-    /// scale of its result; 0 allows exact algorithms only.
-    #[arg(long, default_value_t = talweg::algorithms::DEFAULT_MAX_ERROR, value_name = "ERROR")]
+    /// scale of its result; 0 allows exact algorithms only. A lock is taken as it is unless this is given.
+    #[arg(long, default_value_t = DEFAULT_MAX_ERROR, value_name = "ERROR")]
     max_error: f64,
 }
 
@@ -48,11 +85,20 @@ impl Bindings {
     pub fn of(self, model: PathBuf) -> ModelArguments {
         ModelArguments { model, bindings: self }
     }
+
+    /// An option of the command line that only importing a model heeds.
+    fn of_import(&self) -> Option<&'static str> {
+        let options =
+            [("dims", "--dim"), ("shapes", "--shape"), ("fixed", "--fix"), ("max_error", "--max-error")];
+        options.into_iter().find(|(id, _)| self.given.has(id)).map(|(_, option)| option)
+    }
 }
 
 /// How a model is compiled.
 #[derive(Args, Clone)]
 pub struct CompileArguments {
+    #[command(flatten)]
+    given: Given,
     /// The tuning database, whose winners are used.
     #[arg(long, default_value = DEFAULT_DB, value_name = "FILE")]
     pub db: PathBuf,
@@ -81,14 +127,6 @@ impl LockArguments {
     }
 }
 
-/// Compiles a network by a lock. A schedule that does not fit the network is a fault of the lock.
-pub fn compile_locked(lock: &Lock, network: &mut Network) -> Result<Artefact, Failure> {
-    lock.compile(network, jobs()).map_err(|e| match e {
-        LockedBuildError::Lock(e) => Failure::input(e),
-        LockedBuildError::Build(e) => Failure::input(format!("the lock does not fit the model: {e}")),
-    })
-}
-
 impl CompileArguments {
     /// The number of threads: as given, or all cores.
     pub fn threads(&self) -> Result<usize, Failure> {
@@ -96,6 +134,16 @@ impl CompileArguments {
             self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
         check_threads(threads)?;
         Ok(threads)
+    }
+
+    /// The database, if there is one; one that the command line names must be there.
+    pub fn database(&self) -> Result<Option<Database>, Failure> {
+        database(&self.db, self.given.has("db"))
+    }
+
+    /// The stored winners of a network's tasks, none if there is no database; the algorithms are chosen by them.
+    pub fn winners(&self, network: &mut Network, target: &Target) -> Result<Winners, Failure> {
+        winners(self.database()?.as_ref(), network, target, self.threads()?)
     }
 }
 
@@ -132,17 +180,31 @@ impl ModelArguments {
         Ok(network)
     }
 
+    /// Compiles this model's network by a lock. A schedule that does not fit the network is a fault of the lock.
+    pub fn compile_locked(&self, lock: &Lock, network: &mut Network) -> Result<Artefact, Failure> {
+        if self.bindings.given.has("max_error") {
+            lock.check_error(network, self.bindings.max_error).map_err(Failure::input)?;
+        }
+        lock.compile(network, jobs()).map_err(|e| match e {
+            LockedBuildError::Lock(e) => Failure::input(e),
+            LockedBuildError::Build(e) => Failure::input(format!("the lock does not fit the model: {e}")),
+        })
+    }
+
     /// The model loaded: an artefact as it is, an ONNX file compiled in memory.
     pub fn load(&self, compile: &CompileArguments) -> Result<Arc<Model>, Failure> {
         if self.is_artefact() {
+            let path = self.model.display();
+            if let Some(option) = self.bindings.of_import() {
+                return Err(is_compiled(&self.model, option));
+            }
             return Ok(Arc::new(
-                Model::open(&self.model)
-                    .map_err(|e| Failure::input(format!("{}: {e}", self.model.display())))?,
+                Model::open(&self.model).map_err(|e| Failure::input(format!("{path}: {e}")))?,
             ));
         }
         let mut network = self.network()?;
         let target = Target::host();
-        let winners = winners(&compile.db, &mut network, &target, compile.threads()?)?;
+        let winners = compile.winners(&mut network, &target)?;
         let artefact = network.compile(&target, &winners, jobs()).map_err(Failure::work)?;
         let bytes = artefact.to_bytes().map_err(Failure::work)?;
         Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
@@ -156,13 +218,10 @@ impl ModelArguments {
     ) -> Result<Arc<Model>, Failure> {
         let Some(lock) = lock.read()? else { return self.load(compile) };
         if self.is_artefact() {
-            let path = self.model.display();
-            return Err(Failure::input(format!(
-                "{path} is compiled already; give the ONNX file with --lock"
-            )));
+            return Err(is_compiled(&self.model, "--lock"));
         }
         lock.check_target(&Target::host()).map_err(Failure::input)?;
-        let artefact = compile_locked(&lock, &mut self.network()?)?;
+        let artefact = self.compile_locked(&lock, &mut self.network()?)?;
         let bytes = artefact.to_bytes().map_err(Failure::work)?;
         Ok(Arc::new(Model::from_bytes(&bytes).map_err(Failure::work)?))
     }
@@ -174,26 +233,48 @@ impl ModelArguments {
     }
 }
 
+/// An artefact with an option that says how a model is compiled, which it would not heed.
+pub fn is_compiled(artefact: &Path, option: &str) -> Failure {
+    let path = artefact.display();
+    Failure::input(format!("{path} is compiled already; give the ONNX file with {option}"))
+}
+
 /// Threads that compile.
 pub fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-/// The stored winners of a network's tasks, none if there is no database; the algorithms are chosen by them.
+/// The database at a path, if there is one; it must be there when the user asks for it.
+pub fn database(path: &Path, is_wanted: bool) -> Result<Option<Database>, Failure> {
+    match path.exists() {
+        true => Database::open_existing(path).map(Some).map_err(Failure::input),
+        false if is_wanted => Err(Failure::input(format!(
+            "there is no database `{}`; name the one that `talweg tune` wrote, or leave it out",
+            path.display()
+        ))),
+        false => Ok(None),
+    }
+}
+
+/// The stored winners of a network's tasks, none without a database; the algorithms are chosen by them.
 pub fn winners(
-    db: &Path,
+    db: Option<&Database>,
     network: &mut Network,
     target: &Target,
     threads: usize,
 ) -> Result<Winners, Failure> {
-    let winners = if db.exists() {
-        let db = Database::open_existing(db).map_err(Failure::input)?;
-        Winners::look_up(&db, &network.program, target, threads).map_err(Failure::work)?
-    } else {
-        Winners::default()
+    let winners = match db {
+        Some(db) => Winners::look_up(db, &network.program, target, threads).map_err(Failure::work)?,
+        None => Winners::default(),
     };
     network.choose(target, &winners);
     Ok(winners)
+}
+
+/// How many kernels of a compiled model are by stored winners, and how many it has.
+pub fn tuned_of(model: &Model) -> (usize, usize) {
+    let kernels = &model.manifest().kernels;
+    (kernels.iter().filter(|kernel| kernel.schedule == "tuned").count(), kernels.len())
 }
 
 /// A line each about the algorithms of convolutions and of products where there were several, and one about convolutions

@@ -16,7 +16,7 @@ use talweg_tuner::{
 };
 
 use super::dashboard::Watching;
-use super::model::{Bindings, winners};
+use super::model::{Bindings, database, winners};
 use super::progress::Progress;
 use super::tune_network::{self, Tuned, Tuning};
 use super::tune_request::TuneRequest;
@@ -118,7 +118,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     for text in &arguments.specs {
         if is_model(text) {
             let mut network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
-            let winners = winners(&arguments.db, &mut network, &options.target, threads)?;
+            let db = database(&arguments.db, false)?;
+            let winners = winners(db.as_ref(), &mut network, &options.target, threads)?;
             networks.push(Tuning::add(network, winners, &mut tasks, &options.target)?);
             continue;
         }
@@ -137,7 +138,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if networks.is_empty() && !arguments.output.is_empty() {
         return Err(Failure::input("--output is for models; give an .onnx file with it"));
     }
-    tune_network::name_outputs(&mut networks, &arguments.output)?;
+    let models = arguments.specs.iter().filter(|text| is_model(text)).map(PathBuf::from);
+    let read: Vec<PathBuf> = models.chain([arguments.db.clone()]).collect();
+    tune_network::name_outputs(&mut networks, &arguments.output, &read)?;
     tune_network::prepare(&mut networks, &tasks, &mut options)?;
     let mut progress = Progress::new(&options, tasks.len(), std::io::stderr().is_terminal());
     let from = Provenance {

@@ -15,7 +15,7 @@ use talweg_target::Target;
 use talweg_tuner::{Fork, StopReason, TaskSpec, TuneOptions, TuneReport};
 
 use super::model::jobs;
-use super::{Failure, check_memory};
+use super::{Failure, check_memory, check_output};
 
 /// The share of the budget for comparing a network's artefacts, and its bounds.
 const COMPARING: f64 = 0.06;
@@ -97,8 +97,9 @@ fn steps(network: &Network, positions: &BTreeMap<String, usize>) -> Vec<Fork> {
     counts.into_iter().map(|(ways, count)| Fork { ways, count }).collect()
 }
 
-/// Names the artefacts: one file a network, or a folder for all of them; without either, files in the current folder.
-pub fn name_outputs(networks: &mut [Tuning], given: &[PathBuf]) -> Result<(), Failure> {
+/// Names the artefacts: one file a network, or a folder for all of them; without either, files in the current folder. None
+/// may be a file that is read.
+pub fn name_outputs(networks: &mut [Tuning], given: &[PathBuf], read: &[PathBuf]) -> Result<(), Failure> {
     match given {
         [] => {}
         [folder] if folder.is_dir() => {
@@ -116,6 +117,7 @@ pub fn name_outputs(networks: &mut [Tuning], given: &[PathBuf]) -> Result<(), Fa
         }
     }
     for (at, network) in networks.iter().enumerate() {
+        check_output(&network.output, read)?;
         let path = network.output.display();
         if networks[..at].iter().any(|other| other.output == network.output) {
             return Err(Failure::input(format!(

@@ -11,7 +11,7 @@ use talweg_target::Target;
 use talweg_tensor::{Tensor, npy};
 
 use super::colour::Paint;
-use super::model::{CompileArguments, ModelArguments, jobs, winners, write_arrays};
+use super::model::{CompileArguments, ModelArguments, jobs, write_arrays};
 use super::{Failure, print};
 
 /// Arguments of `talweg verify`.
@@ -59,10 +59,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.intermediates && arguments.against == Against::Onnxruntime {
         return Err(Failure::input("--intermediates compares with the reference; leave --against out"));
     }
+    if !(0.0..=f64::MAX).contains(&arguments.tolerance) {
+        return Err(Failure::input(format!(
+            "--tolerance {}: give a number that is not negative, for example 1e-4",
+            arguments.tolerance
+        )));
+    }
     let threads = arguments.compile.threads()?;
     let mut network = arguments.model.network()?;
     let target = Target::host();
-    let winners = winners(&arguments.compile.db, &mut network, &target, threads)?;
+    let winners = arguments.compile.winners(&mut network, &target)?;
     if arguments.intermediates {
         expose_intermediates(&mut network);
     }

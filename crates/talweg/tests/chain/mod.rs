@@ -1,4 +1,4 @@
-//! A small network as an ONNX file: two products with an activation between them, and a softmax.
+//! Small networks as ONNX files: two products with an activation between them and a softmax, and a single product.
 
 use prost::Message;
 use talweg_onnx::proto::{
@@ -32,8 +32,7 @@ fn node(op: &str, name: &str, inputs: &[&str], output: &str) -> NodeProto {
 
 /// `y = softmax(relu(x w) v)` as an ONNX file, with weights by the seed.
 pub fn model(seed: usize) -> Vec<u8> {
-    let graph = GraphProto {
-        name: "g".into(),
+    file(GraphProto {
         node: vec![
             node("MatMul", "first", &["x", "w"], "a"),
             node("Relu", "relu", &["a"], "b"),
@@ -44,7 +43,23 @@ pub fn model(seed: usize) -> Vec<u8> {
         input: vec![value("x", [12, 16])],
         output: vec![value("y", [12, 24])],
         ..GraphProto::default()
-    };
+    })
+}
+
+/// `y = x w` as an ONNX file, of a size that Strassen's scheme is for.
+#[allow(dead_code)]
+pub fn product() -> Vec<u8> {
+    file(GraphProto {
+        node: vec![node("MatMul", "only", &["x", "w"], "y")],
+        initializer: vec![weights("w", [64, 64], 1)],
+        input: vec![value("x", [16, 64])],
+        output: vec![value("y", [16, 64])],
+        ..GraphProto::default()
+    })
+}
+
+fn file(graph: GraphProto) -> Vec<u8> {
+    let graph = GraphProto { name: "g".into(), ..graph };
     let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 17 }];
     ModelProto { ir_version: 8, opset_import, graph: Some(graph), ..ModelProto::default() }.encode_to_vec()
 }

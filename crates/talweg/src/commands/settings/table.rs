@@ -149,7 +149,7 @@ pub const SETTINGS: &[Setting] = &[
         verbs: &["tune"],
         kind: Kind::Time,
         default: None,
-        help: "time of a search; unset, a minute unless trials are given",
+        help: "time of a search, also of one that is given trials; unset, a minute unless trials are given",
     },
     Setting {
         key: "tune.seed",
