@@ -16,7 +16,7 @@ use talweg_artifact::{Artefact, BuildError};
 use talweg_db::NewBest;
 use talweg_graph::Task;
 use talweg_runtime::model::{Model, ModelError, RunError, Session, SessionOptions};
-use talweg_target::Target;
+use talweg_target::{Target, available_memory};
 
 use crate::in_place::{InPlace, Latency, profile, race};
 use crate::in_place_finals::{Measured, Pick, Proposal, Reports, candidates};
@@ -329,13 +329,6 @@ fn measure(
         measured.add_serial(&found.tasks, &own);
     }
     Ok(measured)
-}
-
-/// Bytes of memory that programs may still take, where the system says so.
-fn available_memory() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0)
 }
 
 fn count_limited(limits: &[Option<usize>], threads: usize) -> usize {
