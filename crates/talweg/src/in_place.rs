@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use talweg_runtime::model::{RunError, Session, Work};
 
+use crate::allowance::Allowance;
+
 /// A turn of a session lasts about this long; its first run is not counted, for the others have been in the caches.
 const TURN: Duration = Duration::from_millis(40);
 /// Runs of a turn that count, at most.
 const MOST_RUNS: usize = 20;
-/// Turns every session gets, however slow it is.
-const LEAST_TURNS: usize = 3;
 
 /// How long single runs of a network took, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,7 +72,7 @@ pub struct Race {
 }
 
 /// Times the runs of sessions that take turns, for so long altogether.
-pub fn race(sessions: &mut [&mut Session], budget: Duration) -> Result<Race, RunError> {
+pub fn race(sessions: &mut [&mut Session], budget: Allowance<'_>) -> Result<Race, RunError> {
     // For every session and turn, its runs.
     let mut seconds: Vec<Vec<Vec<f64>>> = vec![Vec::new(); sessions.len()];
     take_turns(sessions, budget, &mut |at, turn, session| {
@@ -97,7 +97,7 @@ fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
 }
 
 /// Times the steps of sessions that take turns, for so long altogether.
-pub fn profile(sessions: &mut [&mut Session], budget: Duration) -> Result<Vec<InPlace>, RunError> {
+pub fn profile(sessions: &mut [&mut Session], budget: Allowance<'_>) -> Result<Vec<InPlace>, RunError> {
     let mut times: Vec<Vec<Vec<f64>>> =
         sessions.iter().map(|s| vec![Vec::new(); s.model().manifest().steps.len()]).collect();
     take_turns(sessions, budget, &mut |at, _, session| {
@@ -129,13 +129,16 @@ pub fn profile(sessions: &mut [&mut Session], budget: Duration) -> Result<Vec<In
 /// does one.
 fn take_turns(
     sessions: &mut [&mut Session],
-    budget: Duration,
+    budget: Allowance<'_>,
     run: &mut dyn FnMut(usize, usize, &mut Session) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let start = Instant::now();
     let mut turns = 0;
-    while turns < LEAST_TURNS || start.elapsed() < budget {
+    while budget.has_another(turns, start) {
         for (at, session) in sessions.iter_mut().enumerate() {
+            if budget.is_stopped() {
+                return Ok(());
+            }
             session.execute()?;
             let turn = Instant::now();
             let mut runs = 0;

@@ -10,6 +10,7 @@
 //! | [`algorithms`] | which algorithm each convolution of a network uses |
 //! | [`network_tuning`] | from tuned tasks to a network's artefact: compared in place and end to end |
 //! | [`in_place_finals`] | which artefacts to compare for that, and what to take of each |
+//! | [`allowance`] | how long sessions may take turns |
 //! | [`in_place`] | networks timed as they run, whole and kernel by kernel |
 //! | [`lock`] | everything an artefact's bits depend on, as text |
 //! | [`peers`] | other runtimes in the user's Python, timed on the same model |
@@ -23,6 +24,7 @@
 extern crate self as talweg;
 
 pub mod algorithms;
+pub mod allowance;
 pub mod bench;
 pub mod cli;
 pub mod commands;

@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use talweg_artifact::{Artefact, BuildError};
@@ -18,6 +19,7 @@ use talweg_graph::Task;
 use talweg_runtime::model::{Model, ModelError, RunError, Session, SessionOptions};
 use talweg_target::{Target, available_memory};
 
+use crate::allowance::Allowance;
 use crate::in_place::{InPlace, Latency, profile, race};
 use crate::in_place_finals::{Measured, Pick, Proposal, Reports, candidates};
 use crate::lock::{Lock, Provenance};
@@ -92,6 +94,19 @@ pub struct Settling {
     pub until: Option<Instant>,
     /// The error of a single operator that an algorithm may have.
     pub max_error: f64,
+    /// Ends the comparisons, without a result of theirs, once it is set.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Settling {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Half of the time for comparisons: one is in place, one end to end.
+    fn half(&self, budget: Duration) -> Allowance<'_> {
+        Allowance { time: budget / 2, stop: Some(&self.stop) }
+    }
 }
 
 /// The comparison of two artefacts, end to end and in place.
@@ -172,54 +187,85 @@ impl Entrant {
 }
 
 /// Compares what a search found for a network in place and as a whole, and keeps the fastest end to end, the default among
-/// them. `reports` has what is known of the network's tasks, those of other algorithms included, by their texts.
+/// them. `reports` has what is known of the network's tasks, those of other algorithms included, by their texts. What the
+/// search found is the result when nobody has time for comparisons.
 pub fn settle(
     mut network: Network,
     baseline: Baseline,
     reports: &Reports<'_>,
     settling: &Settling,
 ) -> Result<Settled, SettleError> {
-    let threads = settling.from.threads;
     let default = Proposal { ways: Proposal::ways_of(&network), ..Proposal::default() };
     let default_tasks: Vec<(String, f64)> =
         network.program.tasks.iter().map(|t| (t.text.clone(), t.uses as f64)).collect();
     let found = Proposal::found(&network, reports, &settling.from.target, settling.max_error);
     let begin = Instant::now();
-    let first = Entrant::build(&mut network, found.clone(), reports, settling)?;
-    let Some(budget) = settling.compare else {
-        let choices = first.proposal.apply(&mut network, reports);
-        return Ok(Settled {
-            lock: Lock::new(&network, &choices, &first.rule, &settling.from),
-            on_one_thread: count_limited(&first.rule, threads),
-            artefact: first.artefact,
-            kept_default: Vec::new(),
-            default_won: false,
-            comparison: None,
-            bests: Vec::new(),
-            compared: 1,
-        });
-    };
+    let mut entrants = vec![Entrant::build(&mut network, found, reports, settling)?];
+    let each = begin.elapsed();
+    if let Some(budget) = settling.compare {
+        let default = (default, default_tasks);
+        let time = (budget, each);
+        if let Some(settled) =
+            compare(&mut network, baseline, default, &mut entrants, reports, settling, time)?
+        {
+            return Ok(settled);
+        }
+    }
+    Ok(as_found(network, entrants.swap_remove(0), reports, settling))
+}
+
+/// What the search found, without comparisons.
+fn as_found(mut network: Network, found: Entrant, reports: &Reports<'_>, settling: &Settling) -> Settled {
+    let choices = found.proposal.apply(&mut network, reports);
+    Settled {
+        lock: Lock::new(&network, &choices, &found.rule, &settling.from),
+        on_one_thread: count_limited(&found.rule, settling.from.threads),
+        artefact: found.artefact,
+        kept_default: Vec::new(),
+        default_won: false,
+        comparison: None,
+        bests: Vec::new(),
+        compared: 1,
+    }
+}
+
+/// Compares what was found, which is the only entrant so far and stays the first, with variations of it and with the default. `each`
+/// is what compiling one takes. `None` when somebody waits for the end.
+fn compare(
+    network: &mut Network,
+    baseline: Baseline,
+    (default, default_tasks): (Proposal, Vec<(String, f64)>),
+    entrants: &mut Vec<Entrant>,
+    reports: &Reports<'_>,
+    settling: &Settling,
+    (budget, each): (Duration, Duration),
+) -> Result<Option<Settled>, SettleError> {
+    let threads = settling.from.threads;
+    let found = entrants[0].proposal.clone();
     let known: BTreeSet<String> = default_tasks.iter().map(|(text, _)| text.clone()).collect();
-    let variations = found.variations(&network, reports, &known, settling.max_error, VARIATIONS);
-    let room = Room { each: begin.elapsed(), budget, until: settling.until, bytes: first.bytes() };
-    let mut entrants = vec![first];
+    let variations = found.variations(network, reports, &known, settling.max_error, VARIATIONS);
+    let room = Room { each, budget, settling, bytes: entrants[0].bytes() };
     for variation in variations {
         if !room.has_one_more(entrants.len()) {
             break;
         }
-        entrants.push(Entrant::build(&mut network, variation, reports, settling)?);
+        entrants.push(Entrant::build(network, variation, reports, settling)?);
     }
     let compared = entrants.len() + 1;
     let mut default_session = session(&baseline.model, threads)?;
-    let measured = measure(&mut default_session, (&default, &default_tasks), &entrants, threads, budget / 2)?;
-    let best = measured.best(&found, &network);
+    let half = settling.half(budget);
+    let measured = measure(&mut default_session, (&default, &default_tasks), entrants, threads, half)?;
+    if settling.is_stopped() {
+        return Ok(None);
+    }
+    let best = measured.best(&found, network);
     let serial = measured.serial(&best);
     let composed = match entrants.iter().position(|entrant| entrant.proposal == best) {
         Some(at) => at,
         None => {
             // The others have done their part, and their memory may be needed.
             entrants.truncate(1);
-            entrants.push(Entrant::build(&mut network, best, reports, settling)?);
+            entrants.push(Entrant::build(network, best, reports, settling)?);
             1
         }
     };
@@ -235,8 +281,11 @@ pub fn settle(
     for (at, limits) in &racers {
         sessions.push(limited(&entrants[*at].model, limits, threads)?);
     }
-    let raced = race(&mut sessions.iter_mut().collect::<Vec<_>>(), budget / 2)?;
+    let raced = race(&mut sessions.iter_mut().collect::<Vec<_>>(), half)?;
     drop(sessions);
+    if settling.is_stopped() {
+        return Ok(None);
+    }
     let winner =
         (1..=racers.len()).fold(0, |best, at| if raced.ahead[at] > raced.ahead[best] { at } else { best });
     let (mut artefact, proposal, limits) = match winner.checked_sub(1) {
@@ -253,7 +302,7 @@ pub fn settle(
     for (kernel, limit) in artefact.manifest.kernels.iter_mut().zip(&limits) {
         kernel.threads = *limit;
     }
-    let choices = proposal.apply(&mut network, reports);
+    let choices = proposal.apply(network, reports);
     let tasks = &network.program.tasks;
     let pick = |task: &Task| proposal.picks.get(&task.text).copied().unwrap_or_default();
     let (default, tuned, default_won) = (raced.latencies[0], raced.latencies[winner], winner == 0);
@@ -266,8 +315,8 @@ pub fn settle(
     let slower = if alone > 0.0 { (in_place.typical.iter().sum::<f64>() / alone).max(1.0) } else { 1.0 };
     let others = network.program.alternatives();
     let store = |task: &Task| measured.to_store(task, pick(task), reports, slower);
-    Ok(Settled {
-        lock: Lock::new(&network, &choices, &limits, &settling.from),
+    Ok(Some(Settled {
+        lock: Lock::new(network, &choices, &limits, &settling.from),
         artefact,
         kept_default: tasks.iter().filter(is_put_back).filter_map(name).collect(),
         on_one_thread: count_limited(&limits, threads),
@@ -275,27 +324,28 @@ pub fn settle(
         comparison: Some(Comparison { default, tuned, alone, in_place, explanation }),
         bests: tasks.iter().chain(&others).filter_map(store).collect(),
         compared,
-    })
+    }))
 }
 
 /// What there is for artefacts that are compared.
-struct Room {
+struct Room<'a> {
     /// What one takes to compile.
     each: Duration,
     /// Time for the comparison.
     budget: Duration,
-    /// When all must be done.
-    until: Option<Instant>,
+    /// When all must be done, and whether somebody waits.
+    settling: &'a Settling,
     /// What one takes in memory.
     bytes: f64,
 }
 
-impl Room {
+impl Room<'_> {
     /// Whether one more may be compiled beside so many. Another one follows, of what comes out.
     fn has_one_more(&self, entrants: usize) -> bool {
-        let in_time = self.until.is_none_or(|until| Instant::now() + self.each * 2 + self.budget <= until);
+        let until = self.settling.until;
+        let in_time = until.is_none_or(|until| Instant::now() + self.each * 2 + self.budget <= until);
         let bytes = self.bytes * (entrants + 2) as f64;
-        in_time && available_memory().is_none_or(|free| bytes <= MEMORY * free)
+        !self.settling.is_stopped() && in_time && available_memory().is_none_or(|free| bytes <= MEMORY * free)
     }
 }
 
@@ -305,7 +355,7 @@ fn measure(
     (proposal, tasks): (&Proposal, &[(String, f64)]),
     entrants: &[Entrant],
     threads: usize,
-    budget: Duration,
+    budget: Allowance<'_>,
 ) -> Result<Measured, SettleError> {
     let limited =
         |entrant: &Entrant, limit| limited(&entrant.model, &vec![limit; entrant.tasks.len()], threads);
@@ -402,7 +452,55 @@ fn explain(
 
 #[cfg(test)]
 mod tests {
+    use talweg_graph::testing::Builder;
+    use talweg_graph::{Graph, PartitionOptions, partition};
+    use talweg_tensor::Op;
+
     use super::*;
+
+    /// A product with constant weights.
+    fn product() -> Graph {
+        let mut b = Builder::new("product");
+        let x = b.input(&[8, 16]);
+        let w = b.weights(&[16, 24], 1);
+        let y = b.op(Op::MatMul, &[x, w]);
+        b.finish(&[y])
+    }
+
+    fn network(graph: Graph) -> Network {
+        let program = partition(graph.clone(), &PartitionOptions::default()).expect("legal");
+        Network { imported: graph, program, max_error: 0.0 }
+    }
+
+    fn settling() -> Settling {
+        let target = Target::host();
+        Settling {
+            from: Provenance { target, threads: 1, seed: 0, strategy: "random".into() },
+            jobs: 1,
+            compare: Some(Duration::ZERO),
+            until: None,
+            max_error: 0.0,
+            stop: Arc::default(),
+        }
+    }
+
+    /// What is settled on when a search found nothing for a graph.
+    fn settled(graph: Graph, settling: &Settling) -> Settled {
+        let network = network(graph);
+        let baseline = Baseline::build(&network, &settling.from.target, 1).expect("an artefact");
+        settle(network, baseline, &Reports::new(), settling).expect("an artefact")
+    }
+
+    #[test]
+    fn whoever_waits_gets_what_was_found_without_comparisons() {
+        let settling = settling();
+        let compared = settled(product(), &settling);
+        assert!(compared.comparison.is_some() && compared.compared == 2);
+        settling.stop.store(true, Ordering::Relaxed);
+        let found = settled(product(), &settling);
+        assert!(found.comparison.is_none() && found.compared == 1);
+        assert_eq!(found.artefact.manifest.kernels.len(), 1);
+    }
 
     #[test]
     fn limits_count_only_where_there_are_threads() {

@@ -177,6 +177,22 @@ fn an_interrupt_still_writes_the_best_artefact() {
 }
 
 #[test]
+fn an_interrupt_after_the_search_ends_the_comparisons() {
+    let folder = folder();
+    let at = folder.path();
+    let (child, mut stderr) = tuning(at, &["--trials", "8"], "finished after");
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
+    std::io::copy(&mut stderr, &mut std::io::sink()).expect("the rest of its messages");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", output.status);
+    let network = &json(&String::from_utf8_lossy(&output.stdout))["networks"][0];
+    assert!(network["tuned_ms"].is_null() && network["compared"] == 1, "{network}");
+    succeeds(at, &["run", "net.talweg", "--output", "y.npy"]);
+    assert!(at.join("net.talweg.lock").exists());
+}
+
+#[test]
 fn networks_are_tuned_together() {
     let folder = folder();
     let at = folder.path();

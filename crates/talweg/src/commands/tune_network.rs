@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -42,6 +44,20 @@ pub struct Tuning {
     /// Where the artefact goes.
     output: PathBuf,
     baseline: Option<Baseline>,
+}
+
+/// When a run must end.
+pub struct End {
+    budget: Option<Duration>,
+    started: Instant,
+    stop: Arc<AtomicBool>,
+}
+
+impl End {
+    /// As the options of its search say.
+    pub fn of(options: &TuneOptions) -> End {
+        End { budget: options.budget, started: options.started, stop: options.stop.clone() }
+    }
 }
 
 /// A network after tuning.
@@ -164,15 +180,15 @@ pub fn prepare(
 }
 
 /// Settles on an artefact for every network, writes it with its lock, and stores the schedules it has as the best. All of it
-/// is to be done when the budget, counted from `started`, is used up.
+/// is to be done when the budget is used up, and is done soon when somebody stops it.
 pub fn finish(
     networks: Vec<Tuning>,
     report: &TuneReport,
     from: &Provenance,
-    (budget, started): (Option<Duration>, Instant),
+    end: &End,
     db: &Path,
 ) -> Result<Vec<Tuned>, Failure> {
-    let compare = (report.reason != StopReason::Interrupted).then(|| comparing(budget));
+    let compare = (report.reason != StopReason::Interrupted).then(|| comparing(end.budget));
     let mut out = Vec::new();
     let count = networks.len() as u32;
     for (at, tuning) in networks.into_iter().enumerate() {
@@ -180,12 +196,13 @@ pub fn finish(
         let Some(baseline) = baseline else { continue };
         let writing = Duration::from_secs_f64(baseline.artefact.weights_bytes() as f64 * GROWTH / WRITING);
         // Those that follow have as much time each.
-        let until = budget.map(|budget| {
-            let left = budget.saturating_sub(started.elapsed());
+        let until = end.budget.map(|budget| {
+            let left = budget.saturating_sub(end.started.elapsed());
             Instant::now() + (left / (count - at as u32)).saturating_sub(writing)
         });
         let max_error = network.max_error;
-        let settling = Settling { from: from.clone(), jobs: jobs(), compare, until, max_error };
+        let (from, stop) = (from.clone(), end.stop.clone());
+        let settling = Settling { from, jobs: jobs(), compare, until, max_error, stop };
         let known = |(text, at): (&String, &usize)| Some((text.clone(), report.tasks.get(*at)?));
         let reports: Reports<'_> = positions.iter().filter_map(known).collect();
         let name = network.program.graph.name.clone();
