@@ -19,7 +19,7 @@ use talweg_graph::Task;
 use talweg_runtime::model::{Model, ModelError, RunError, Session, SessionOptions};
 use talweg_target::{Target, available_memory};
 
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, LEAST_RUNS};
 use crate::in_place::{InPlace, Latency, profile, race};
 use crate::in_place_finals::{Measured, Pick, Proposal, Reports, candidates};
 use crate::lock::{Lock, Provenance};
@@ -29,6 +29,9 @@ use crate::network::{Network, random_tensor};
 const WORTH_EXPLAINING: f64 = 0.1;
 /// Artefacts with other candidates or algorithms, beside what the search found, at most.
 const VARIATIONS: usize = 4;
+/// Sessions that are compared end to end, at most: the default, what was found, what is best in place, and that with kernels on
+/// one thread.
+const RACERS: usize = 4;
 /// Their share of the memory that is free.
 const MEMORY: f64 = 0.4;
 
@@ -72,6 +75,11 @@ impl Baseline {
         let model = load(&artefact)?;
         Ok(Baseline { artefact, model, seconds: begin.elapsed().as_secs_f64() })
     }
+
+    /// How long a run takes, the first of a session.
+    pub fn one_run(&self, threads: usize) -> Result<Duration, RunError> {
+        one_run(&mut session(&self.model, threads)?)
+    }
 }
 
 /// Loads an artefact that is not a file yet.
@@ -103,9 +111,10 @@ impl Settling {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Half of the time for comparisons: one is in place, one end to end.
-    fn half(&self, budget: Duration) -> Allowance<'_> {
-        Allowance { time: budget / 2, stop: Some(&self.stop) }
+    /// Time for one of the comparisons, after which something else takes so long.
+    fn allow(&self, time: Duration, then: Duration) -> Allowance<'_> {
+        let until = self.until.map(|until| until.checked_sub(then).unwrap_or(until));
+        Allowance { time, until, stop: Some(&self.stop) }
     }
 }
 
@@ -244,7 +253,9 @@ fn compare(
     let found = entrants[0].proposal.clone();
     let known: BTreeSet<String> = default_tasks.iter().map(|(text, _)| text.clone()).collect();
     let variations = found.variations(network, reports, &known, settling.max_error, VARIATIONS);
-    let room = Room { each, budget, settling, bytes: entrants[0].bytes() };
+    let mut default_session = session(&baseline.model, threads)?;
+    let run = one_run(&mut default_session)?;
+    let room = Room { each, budget, run, settling, bytes: entrants[0].bytes() };
     for variation in variations {
         if !room.has_one_more(entrants.len()) {
             break;
@@ -252,9 +263,9 @@ fn compare(
         entrants.push(Entrant::build(network, variation, reports, settling)?);
     }
     let compared = entrants.len() + 1;
-    let mut default_session = session(&baseline.model, threads)?;
-    let half = settling.half(budget);
-    let measured = measure(&mut default_session, (&default, &default_tasks), entrants, threads, half)?;
+    let half = budget / 2;
+    let in_place = settling.allow(half, each + half);
+    let measured = measure(&mut default_session, (&default, &default_tasks), entrants, threads, in_place)?;
     if settling.is_stopped() {
         return Ok(None);
     }
@@ -281,7 +292,7 @@ fn compare(
     for (at, limits) in &racers {
         sessions.push(limited(&entrants[*at].model, limits, threads)?);
     }
-    let raced = race(&mut sessions.iter_mut().collect::<Vec<_>>(), half)?;
+    let raced = race(&mut sessions.iter_mut().collect::<Vec<_>>(), settling.allow(half, Duration::ZERO))?;
     drop(sessions);
     if settling.is_stopped() {
         return Ok(None);
@@ -333,6 +344,8 @@ struct Room<'a> {
     each: Duration,
     /// Time for the comparison.
     budget: Duration,
+    /// What a run takes.
+    run: Duration,
     /// When all must be done, and whether somebody waits.
     settling: &'a Settling,
     /// What one takes in memory.
@@ -340,13 +353,27 @@ struct Room<'a> {
 }
 
 impl Room<'_> {
+    /// How long comparing so many takes: in place, where the default and what was found on one thread take part as well, and end
+    /// to end. The runs of slow networks may need more than the time that is given.
+    fn comparing(&self, entrants: usize) -> Duration {
+        let of = |sessions: usize| (self.run * (LEAST_RUNS * sessions) as u32).max(self.budget / 2);
+        of(entrants + 2) + of(RACERS)
+    }
+
     /// Whether one more may be compiled beside so many. Another one follows, of what comes out.
     fn has_one_more(&self, entrants: usize) -> bool {
-        let until = self.settling.until;
-        let in_time = until.is_none_or(|until| Instant::now() + self.each * 2 + self.budget <= until);
+        let needed = self.each * 2 + self.comparing(entrants + 1);
+        let in_time = self.settling.until.is_none_or(|until| Instant::now() + needed <= until);
         let bytes = self.bytes * (entrants + 2) as f64;
         !self.settling.is_stopped() && in_time && available_memory().is_none_or(|free| bytes <= MEMORY * free)
     }
+}
+
+/// How long a run of a session takes.
+fn one_run(session: &mut Session) -> Result<Duration, RunError> {
+    let begin = Instant::now();
+    session.execute()?;
+    Ok(begin.elapsed())
 }
 
 /// Runs the default and the entrants in turns, and what was found, which is the first, also with every kernel on one thread.
@@ -500,6 +527,20 @@ mod tests {
         let found = settled(product(), &settling);
         assert!(found.comparison.is_none() && found.compared == 1);
         assert_eq!(found.artefact.manifest.kernels.len(), 1);
+    }
+
+    #[test]
+    fn runs_of_slow_networks_count() {
+        let second = Duration::from_secs(1);
+        let has_one_more = |run: Duration, left: Duration| {
+            let until = Instant::now().checked_add(left);
+            let settling = Settling { until, ..settling() };
+            Room { each: second, budget: second * 4, run, settling: &settling, bytes: 0.0 }.has_one_more(1)
+        };
+        assert!(has_one_more(second / 1000, second * 60));
+        assert!(!has_one_more(second, second * 40), "four in place and four end to end, six runs each");
+        assert!(has_one_more(second, second * 60));
+        assert!(!has_one_more(second / 1000, second * 5), "compiling two, and the time for comparing");
     }
 
     #[test]

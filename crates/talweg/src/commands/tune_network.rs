@@ -23,6 +23,8 @@ use super::{Failure, check_memory};
 const COMPARING: f64 = 0.06;
 const COMPARING_LEAST: Duration = Duration::from_secs(1);
 const COMPARING_MOST: Duration = Duration::from_secs(15);
+/// Runs that a comparison needs, however slow the network: two of each artefact, of three in place and four end to end.
+const RUNS_LEAST: u32 = 14;
 /// Artefacts that are compiled after the search: what is found, what is best in place, and variations as time permits. A
 /// share of the budget is kept for them, and time for the first two at least.
 const COMPILATIONS: f64 = 6.0;
@@ -167,7 +169,10 @@ pub fn prepare(
         let compilations =
             (baseline.seconds * COMPILATIONS).min(share).max(baseline.seconds * COMPILATIONS_LEAST);
         let writing = baseline.artefact.weights_bytes() as f64 * GROWTH / WRITING;
-        reserve += compilations + comparing(options.budget).as_secs_f64() + writing;
+        // What cannot be run is not compared.
+        let run = baseline.one_run(options.threads).unwrap_or_default();
+        let comparing = comparing(options.budget).max(run * RUNS_LEAST);
+        reserve += compilations + comparing.as_secs_f64() + writing;
         reserve += options.budget.map_or(0.0, |b| (b.as_secs_f64() * LAST_ROUND).clamp(0.2, 2.0));
         let caches = options.target.l3.max(options.target.l2 * options.target.cores as u64);
         options.surroundings.cold_constants |=
