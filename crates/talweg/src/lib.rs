@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`operator`] | an operator with its schedule, lowered and verified |
 //! | [`network`] | a model imported, cut into tasks, compiled |
+//! | [`inputs`] | what networks are run on where the user gives nothing |
 //! | [`algorithms`] | which algorithm each convolution of a network uses |
 //! | [`network_tuning`] | from tuned tasks to a network's artefact: compared in place and end to end |
 //! | [`in_place_finals`] | which artefacts to compare for that, and what to take of each |
@@ -32,6 +33,7 @@ pub mod contest;
 pub mod explain;
 pub mod in_place;
 pub mod in_place_finals;
+pub mod inputs;
 pub mod lock;
 pub mod network;
 pub mod network_tuning;

@@ -22,8 +22,9 @@ use talweg_target::{Target, available_memory};
 use crate::allowance::{Allowance, LEAST_RUNS};
 use crate::in_place::{InPlace, Latency, profile, race};
 use crate::in_place_finals::{Measured, Pick, Proposal, Reports, candidates};
+use crate::inputs;
 use crate::lock::{Lock, Provenance};
-use crate::network::{Network, random_tensor};
+use crate::network::Network;
 
 /// Sums of task times and end-to-end times that differ by more than this share are explained.
 const WORTH_EXPLAINING: f64 = 0.1;
@@ -147,6 +148,8 @@ pub struct Settled {
     pub default_won: bool,
     /// The comparison, unless it was left out.
     pub comparison: Option<Comparison>,
+    /// Why there is none, if it was tried.
+    pub not_compared: Option<String>,
     /// The records of the schedules, as the comparison in place saw them.
     pub bests: Vec<NewBest>,
     /// How many artefacts were compared, the default among them.
@@ -197,7 +200,7 @@ impl Entrant {
 
 /// Compares what a search found for a network in place and as a whole, and keeps the fastest end to end, the default among
 /// them. `reports` has what is known of the network's tasks, those of other algorithms included, by their texts. What the
-/// search found is the result when nobody has time for comparisons.
+/// search found is the result when nobody has time for comparisons, or one of them fails.
 pub fn settle(
     mut network: Network,
     baseline: Baseline,
@@ -211,16 +214,17 @@ pub fn settle(
     let begin = Instant::now();
     let mut entrants = vec![Entrant::build(&mut network, found, reports, settling)?];
     let each = begin.elapsed();
+    let mut not_compared = None;
     if let Some(budget) = settling.compare {
         let default = (default, default_tasks);
         let time = (budget, each);
-        if let Some(settled) =
-            compare(&mut network, baseline, default, &mut entrants, reports, settling, time)?
-        {
-            return Ok(settled);
+        match compare(&mut network, baseline, default, &mut entrants, reports, settling, time) {
+            Ok(Some(settled)) => return Ok(settled),
+            Ok(None) => {}
+            Err(error) => not_compared = Some(error.to_string()),
         }
     }
-    Ok(as_found(network, entrants.swap_remove(0), reports, settling))
+    Ok(Settled { not_compared, ..as_found(network, entrants.swap_remove(0), reports, settling) })
 }
 
 /// What the search found, without comparisons.
@@ -233,6 +237,7 @@ fn as_found(mut network: Network, found: Entrant, reports: &Reports<'_>, settlin
         kept_default: Vec::new(),
         default_won: false,
         comparison: None,
+        not_compared: None,
         bests: Vec::new(),
         compared: 1,
     }
@@ -333,6 +338,7 @@ fn compare(
         on_one_thread: count_limited(&limits, threads),
         default_won,
         comparison: Some(Comparison { default, tuned, alone, in_place, explanation }),
+        not_compared: None,
         bests: tasks.iter().chain(&others).filter_map(store).collect(),
         compared,
     }))
@@ -415,8 +421,7 @@ fn count_limited(limits: &[Option<usize>], threads: usize) -> usize {
 /// A session whose inputs hold small random numbers.
 pub(crate) fn session(model: &Arc<Model>, threads: usize) -> Result<Session, RunError> {
     let mut session = Session::new(model.clone(), &SessionOptions { threads, pin: false })?;
-    for at in 0..model.manifest().inputs.len() {
-        let input = random_tensor(&model.manifest().inputs[at].operand.ty(), at as u64 + 1);
+    for (at, input) in inputs::of_manifest(model.manifest()).iter().enumerate() {
         session.input_mut(at).copy_from_slice(input.bytes());
     }
     Ok(session)
@@ -481,7 +486,8 @@ fn explain(
 mod tests {
     use talweg_graph::testing::Builder;
     use talweg_graph::{Graph, PartitionOptions, partition};
-    use talweg_tensor::Op;
+    use talweg_tensor::op::Binary;
+    use talweg_tensor::{ElementType, Op, Tensor, TensorType};
 
     use super::*;
 
@@ -527,6 +533,27 @@ mod tests {
         let found = settled(product(), &settling);
         assert!(found.comparison.is_none() && found.compared == 1);
         assert_eq!(found.artefact.manifest.kernels.len(), 1);
+    }
+
+    /// Rows of a table with one row, by integers that something is added to.
+    fn rows(add: i64) -> Graph {
+        let mut b = Builder::new("rows");
+        let ids = b.graph.add_input("ids", TensorType::new(ElementType::I64, [64]));
+        let add = b.graph.add_constant("add", Tensor::new([], vec![add]));
+        let ids = b.op(Op::Binary(Binary::Add), &[ids, add]);
+        let (table, w) = (b.weights(&[1, 16], 1), b.weights(&[16, 24], 2));
+        let row = b.op(Op::Gather { axis: 0 }, &[table, ids]);
+        let y = b.op(Op::MatMul, &[row, w]);
+        b.finish(&[y])
+    }
+
+    #[test]
+    fn a_comparison_that_fails_leaves_what_was_found() {
+        let compared = settled(rows(0), &settling());
+        assert!(compared.comparison.is_some() && compared.not_compared.is_none());
+        let found = settled(rows(1), &settling());
+        assert!(found.comparison.is_none() && found.artefact.manifest.kernels.len() == 2);
+        assert!(found.not_compared.is_some_and(|why| why.contains("n1")));
     }
 
     #[test]

@@ -65,6 +65,16 @@ impl Failure {
         Failure::Work(error.to_string())
     }
 
+    /// The same, said of something that has a name.
+    fn of(self, name: &str) -> Failure {
+        let named = |text: String| format!("{name}: {text}");
+        match self {
+            Failure::Input(text) => Failure::Input(named(text)),
+            Failure::Work(text) => Failure::Work(named(text)),
+            Failure::Differs(text) => Failure::Differs(named(text)),
+        }
+    }
+
     /// What the process returns.
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -185,7 +185,8 @@ pub fn prepare(
 }
 
 /// Settles on an artefact for every network, writes it with its lock, and stores the schedules it has as the best. All of it
-/// is to be done when the budget is used up, and is done soon when somebody stops it.
+/// is to be done when the budget is used up, and is done soon when somebody stops it. A network that fails takes none of the
+/// others with it.
 pub fn finish(
     networks: Vec<Tuning>,
     report: &TuneReport,
@@ -194,36 +195,58 @@ pub fn finish(
     db: &Path,
 ) -> Result<Vec<Tuned>, Failure> {
     let compare = (report.reason != StopReason::Interrupted).then(|| comparing(end.budget));
-    let mut out = Vec::new();
+    let (mut out, mut failures) = (Vec::new(), Vec::new());
     let count = networks.len() as u32;
     for (at, tuning) in networks.into_iter().enumerate() {
-        let Tuning { network, positions, output, baseline, .. } = tuning;
-        let Some(baseline) = baseline else { continue };
+        let name = tuning.network.program.graph.name.clone();
+        let Some(baseline) = &tuning.baseline else { continue };
         let writing = Duration::from_secs_f64(baseline.artefact.weights_bytes() as f64 * GROWTH / WRITING);
         // Those that follow have as much time each.
         let until = end.budget.map(|budget| {
             let left = budget.saturating_sub(end.started.elapsed());
             Instant::now() + (left / (count - at as u32)).saturating_sub(writing)
         });
-        let max_error = network.max_error;
+        let max_error = tuning.network.max_error;
         let (from, stop) = (from.clone(), end.stop.clone());
         let settling = Settling { from, jobs: jobs(), compare, until, max_error, stop };
-        let known = |(text, at): (&String, &usize)| Some((text.clone(), report.tasks.get(*at)?));
-        let reports: Reports<'_> = positions.iter().filter_map(known).collect();
-        let name = network.program.graph.name.clone();
-        let settled = settle(network, baseline, &reports, &settling).map_err(Failure::work)?;
-        settled.artefact.write(&output).map_err(Failure::input)?;
-        let lock = Lock::beside(&output);
-        settled.lock.write(&lock).map_err(Failure::input)?;
-        if !settled.bests.is_empty() {
-            let mut db = Database::open_existing(db).map_err(Failure::input)?;
-            for best in &settled.bests {
-                db.store_best(best, Replace::Always).map_err(Failure::work)?;
-            }
+        match finish_one(tuning, report, &settling, db) {
+            Ok(tuned) => out.extend(tuned),
+            Err(failure) => failures.push(failure.of(&name)),
         }
-        out.push(Tuned { model: name, output, lock, settled });
     }
-    Ok(out)
+    let Some(last) = failures.pop() else { return Ok(out) };
+    failures.iter().for_each(|failure| eprintln!("error: {failure}"));
+    Err(last)
+}
+
+/// Settles on an artefact for one network, and keeps it.
+fn finish_one(
+    tuning: Tuning,
+    report: &TuneReport,
+    settling: &Settling,
+    db: &Path,
+) -> Result<Option<Tuned>, Failure> {
+    let Tuning { network, positions, output, baseline, .. } = tuning;
+    let Some(baseline) = baseline else { return Ok(None) };
+    let known = |(text, at): (&String, &usize)| Some((text.clone(), report.tasks.get(*at)?));
+    let reports: Reports<'_> = positions.iter().filter_map(known).collect();
+    let model = network.program.graph.name.clone();
+    let settled = settle(network, baseline, &reports, settling).map_err(Failure::work)?;
+    if let Some(why) = &settled.not_compared {
+        eprintln!(
+            "warning: {model}: what the search found was not compared with the default, for that fails: {why}"
+        );
+    }
+    settled.artefact.write(&output).map_err(Failure::input)?;
+    let lock = Lock::beside(&output);
+    settled.lock.write(&lock).map_err(Failure::input)?;
+    if !settled.bests.is_empty() {
+        let mut db = Database::open_existing(db).map_err(Failure::input)?;
+        for best in &settled.bests {
+            db.store_best(best, Replace::Always).map_err(Failure::work)?;
+        }
+    }
+    Ok(Some(Tuned { model, output, lock, settled }))
 }
 
 impl Tuned {
@@ -234,6 +257,9 @@ impl Tuned {
             "model": self.model, "output": self.output, "lock": self.lock, "kept_default": kept_default,
             "on_one_thread": on_one_thread, "default_won": default_won, "compared": self.settled.compared,
         });
+        if let Some(why) = &self.settled.not_compared {
+            object["not_compared"] = json!(why);
+        }
         if let Some(c) = comparison {
             object["default_ms"] = json!(c.default.median * 1e3);
             object["default_min_ms"] = json!(c.default.min * 1e3);
