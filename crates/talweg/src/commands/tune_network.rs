@@ -79,13 +79,19 @@ impl Tuning {
         let own = own.map(|(at, task)| (task.clone(), network.nodes_of(at), task.uses as f64));
         let others = network.contenders(target).into_iter().map(|(task, nodes)| (task, nodes, 0.0));
         for (task, nodes, weight) in own.chain(others) {
-            let known = tasks.iter().position(|known| known.dag == task.dag);
-            positions.insert(task.text.clone(), known.unwrap_or(tasks.len()));
-            if let Some(known) = known {
+            if let Some(known) = tasks.iter().position(|known| known.dag == task.dag) {
+                positions.insert(task.text, known);
                 tasks[known].weight += weight;
                 continue;
             }
-            check_memory(&task.dag).map_err(Failure::input)?;
+            match check_memory(&task.dag) {
+                Err(why) if weight == 0.0 => {
+                    eprintln!("warning: a way that the network does not need is not tuned: {why}");
+                    continue;
+                }
+                fits => fits.map_err(Failure::input)?,
+            }
+            positions.insert(task.text, tasks.len());
             let name = format!("{}:{}", task.dag.name, nodes.first().map_or("", String::as_str));
             let flops = task.dag.arithmetic();
             tasks.push(TaskSpec { name, dag: task.dag, weight, flops });
@@ -93,6 +99,17 @@ impl Tuning {
         let steps = steps(&network, &positions);
         let output = PathBuf::from(format!("{}.talweg", network.program.graph.name));
         Ok(Tuning { network, positions, steps, output, baseline: None })
+    }
+}
+
+/// Removes ways whose tasks fail, lest an estimate chooses them; what is chosen and the direct ways stay.
+fn remove_ways(network: &mut Network, fails: &dyn Fn(&str) -> bool) {
+    for fork in &mut network.program.forks {
+        let taken = fork.chosen().task.text.clone();
+        let mut is_direct = true;
+        fork.ways
+            .retain(|way| std::mem::take(&mut is_direct) || way.task.text == taken || !fails(&way.task.text));
+        fork.taken = fork.ways.iter().position(|way| way.task.text == taken).unwrap_or(0);
     }
 }
 
@@ -226,10 +243,12 @@ fn finish_one(
     settling: &Settling,
     db: &Path,
 ) -> Result<Option<Tuned>, Failure> {
-    let Tuning { network, positions, output, baseline, .. } = tuning;
+    let Tuning { mut network, positions, output, baseline, .. } = tuning;
     let Some(baseline) = baseline else { return Ok(None) };
-    let known = |(text, at): (&String, &usize)| Some((text.clone(), report.tasks.get(*at)?));
+    let known = |(text, at): (&String, &usize)| Some((text.clone(), report.of(*at)?));
     let reports: Reports<'_> = positions.iter().filter_map(known).collect();
+    let fails = |text: &str| positions.get(text).is_some_and(|at| report.left_out.contains(at));
+    remove_ways(&mut network, &fails);
     let model = network.program.graph.name.clone();
     let settled = settle(network, baseline, &reports, settling).map_err(Failure::work)?;
     if let Some(why) = &settled.not_compared {
@@ -305,5 +324,34 @@ impl Tuned {
         }
         out += &format!("  written  {}, {}\n", self.output.display(), self.lock.display());
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use talweg_graph::testing::Builder;
+    use talweg_graph::{PartitionOptions, partition};
+    use talweg_tensor::Op;
+
+    use super::*;
+
+    #[test]
+    fn ways_that_fail_are_removed_unless_they_are_direct_or_chosen() {
+        let mut b = Builder::new("product");
+        let x = b.input(&[128, 64]);
+        let w = b.weights(&[64, 96], 1);
+        let y = b.op(Op::MatMul, &[x, w]);
+        let graph = b.finish(&[y]);
+        let program = partition(graph.clone(), &PartitionOptions::default()).expect("legal");
+        let network = Network { imported: graph, program, max_error: 1e-4 };
+        let left = |taken: usize, fails: usize| {
+            let mut network = network.clone();
+            network.program.choose(&|_| taken);
+            let text = network.program.forks[0].ways[fails].task.text.clone();
+            remove_ways(&mut network, &|task| task == text);
+            let fork = &network.program.forks[0];
+            (fork.ways.len(), fork.taken)
+        };
+        assert_eq!([left(0, 1), left(1, 1), left(1, 0)], [(1, 0), (2, 1), (2, 1)]);
     }
 }
