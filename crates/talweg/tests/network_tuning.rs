@@ -210,6 +210,12 @@ fn networks_are_tuned_together() {
     refuses(at, &[&both[..], &["-o", "a.talweg"]].concat(), &["1 times for 2 models"]);
     refuses(at, &[&both[..], &["-o", "a", "-o", "a"]].concat(), &["two models would be written to `a`"]);
     refuses(at, &["tune", "net.onnx", "-o", "no/such/folder/a"], &["no such folder"]);
+    std::fs::create_dir(at.join("taken.lock")).expect("a folder");
+    for place in ["/proc/net.talweg", "taken"] {
+        let arguments = ["tune", "net.onnx", "--db", "new.db", "-o", place];
+        refuses(at, &arguments, &["cannot write", place]);
+        assert!(!at.join("new.db").exists(), "it is known before anything is measured");
+    }
     refuses(at, &["tune", "matmul:m=4,n=4,k=4", "-o", "a"], &["--output is for models"]);
     refuses(at, &["tune", "net.onnx", "--least-gain", "200"], &["--least-gain"]);
 }

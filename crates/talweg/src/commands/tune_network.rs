@@ -11,7 +11,8 @@ use talweg::in_place_finals::Reports;
 use talweg::lock::{Lock, Provenance};
 use talweg::network::Network;
 use talweg::network_tuning::{Baseline, Settled, Settling, settle};
-use talweg_db::{Database, Replace};
+use talweg_artifact::check_writable;
+use talweg_db::{Database, NewBest, Replace};
 use talweg_graph::Task;
 use talweg_target::Target;
 use talweg_tuner::{Fork, StopReason, TaskSpec, TuneOptions, TuneReport};
@@ -156,6 +157,10 @@ pub fn name_outputs(networks: &mut [Tuning], given: &[PathBuf]) -> Result<(), Fa
                 "cannot write `{path}`: there is no such folder; make it first"
             )));
         }
+        for file in [&network.output, &Lock::beside(&network.output)] {
+            let refused = |e| Failure::input(format!("cannot write `{}`: {e}", file.display()));
+            check_writable(file).map_err(refused)?;
+        }
     }
     Ok(())
 }
@@ -256,16 +261,21 @@ fn finish_one(
             "warning: {model}: what the search found was not compared with the default, for that fails: {why}"
         );
     }
+    // One that fails does not keep the other from being tried.
+    let stored = store(&settled.bests, db);
     settled.artefact.write(&output).map_err(Failure::input)?;
     let lock = Lock::beside(&output);
     settled.lock.write(&lock).map_err(Failure::input)?;
-    if !settled.bests.is_empty() {
-        let mut db = Database::open_existing(db).map_err(Failure::input)?;
-        for best in &settled.bests {
-            db.store_best(best, Replace::Always).map_err(Failure::work)?;
-        }
+    stored.map(|()| Some(Tuned { model, output, lock, settled }))
+}
+
+/// Stores what is best from now on.
+fn store(bests: &[NewBest], db: &Path) -> Result<(), Failure> {
+    if bests.is_empty() {
+        return Ok(());
     }
-    Ok(Some(Tuned { model, output, lock, settled }))
+    let mut db = Database::open_existing(db).map_err(Failure::input)?;
+    bests.iter().try_for_each(|best| db.store_best(best, Replace::Always).map(drop)).map_err(Failure::work)
 }
 
 impl Tuned {
