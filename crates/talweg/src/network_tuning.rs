@@ -382,6 +382,15 @@ fn one_run(session: &mut Session) -> Result<Duration, RunError> {
     Ok(begin.elapsed())
 }
 
+/// What runs in place, with the threads of its kernels: every entrant as it would be shipped, then what was found with every
+/// kernel on one thread, where that is something else.
+fn who_runs(entrants: &[Entrant], threads: usize) -> Vec<(&Entrant, Vec<Option<usize>>)> {
+    let serial = |found: &Entrant| vec![Some(1); found.tasks.len()];
+    let alone = entrants.first().filter(|found| threads > 1 && found.rule != serial(found));
+    let all = entrants.iter().map(|entrant| (entrant, entrant.rule.clone()));
+    all.chain(alone.map(|found| (found, serial(found)))).collect()
+}
+
 /// Runs the default and the entrants in turns, and what was found, which is the first, also with every kernel on one thread.
 fn measure(
     default: &mut Session,
@@ -390,14 +399,9 @@ fn measure(
     threads: usize,
     budget: Allowance<'_>,
 ) -> Result<Measured, SettleError> {
-    let limited =
-        |entrant: &Entrant, limit| limited(&entrant.model, &vec![limit; entrant.tasks.len()], threads);
     let mut sessions = Vec::new();
-    for entrant in entrants {
-        sessions.push(limited(entrant, None)?);
-    }
-    if let Some(found) = entrants.first().filter(|_| threads > 1) {
-        sessions.push(limited(found, Some(1))?);
+    for (entrant, limits) in who_runs(entrants, threads) {
+        sessions.push(limited(&entrant.model, &limits, threads)?);
     }
     let all = std::iter::once(default).chain(&mut sessions);
     let mut times = profile(&mut all.collect::<Vec<_>>(), budget)?.into_iter();
@@ -500,6 +504,15 @@ mod tests {
         b.finish(&[y])
     }
 
+    /// A short product and a long one.
+    fn unlike() -> Graph {
+        let mut b = Builder::new("unlike");
+        let (x, wide) = (b.input(&[8, 16]), b.input(&[512, 256]));
+        let (w, v) = (b.weights(&[16, 24], 1), b.weights(&[256, 512], 2));
+        let (y, z) = (b.op(Op::MatMul, &[x, w]), b.op(Op::MatMul, &[wide, v]));
+        b.finish(&[y, z])
+    }
+
     fn network(graph: Graph) -> Network {
         let program = partition(graph.clone(), &PartitionOptions::default()).expect("legal");
         Network { imported: graph, program, max_error: 0.0 }
@@ -554,6 +567,21 @@ mod tests {
         let found = settled(rows(1), &settling());
         assert!(found.comparison.is_none() && found.artefact.manifest.kernels.len() == 2);
         assert!(found.not_compared.is_some_and(|why| why.contains("n1")));
+    }
+
+    #[test]
+    fn kernels_run_in_place_on_the_threads_they_ship_with() {
+        let limits = |graph: Graph, threads: usize| {
+            let (mut network, settling) = (network(graph), settling());
+            let entrant = Entrant::build(&mut network, Proposal::default(), &Reports::new(), &settling);
+            let entrants = [entrant.expect("an artefact")];
+            who_runs(&entrants, threads).into_iter().map(|(_, limits)| limits).collect::<Vec<_>>()
+        };
+        // One is short, the other is not.
+        let (few, all, serial) = (Some(1), None, [Some(1); 2].to_vec());
+        assert_eq!(limits(unlike(), 2), [vec![few, all], serial]);
+        assert_eq!(limits(unlike(), 1), [vec![few, all]]);
+        assert_eq!(limits(product(), 2), [vec![few]], "it runs on one thread anyway");
     }
 
     #[test]
