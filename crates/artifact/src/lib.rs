@@ -22,4 +22,4 @@ pub use build::{Artefact, BuildError, BuildOptions, build};
 pub use kernel::{Choice, CompiledTask, KernelError};
 pub use library::{Library, LibraryError};
 pub use memory::{Arena, Lifetime};
-pub use whole_file::write_whole;
+pub use whole_file::{check_writable, write_whole};

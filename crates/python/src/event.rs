@@ -20,6 +20,7 @@ pub fn dictionary<'py>(py: Python<'py>, event: &Event) -> PyResult<Option<Bound<
         Event::TaskStarted { task, name, sketches, size, resumed, default_seconds, best_seconds } => {
             event!(py, "task_started", task, name, sketches, size, resumed, default_seconds, best_seconds)
         }
+        Event::GivenUp { task, text } => event!(py, "given_up", task, text),
         Event::Asked { task, count, predicted, seconds } => {
             event!(py, "asked", task, count, predicted, seconds)
         }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use talweg::commands::model::{self, winners};
 use talweg::commands::progress::Progress;
 use talweg::commands::tune::is_model;
-use talweg::commands::tune_network::{Tuned, Tuning, finish, name_outputs, prepare};
+use talweg::commands::tune_network::{End, Tuned, Tuning, finish, name_outputs, prepare};
 use talweg::commands::tune_request::TuneRequest;
 use talweg::commands::{Failure, check_memory};
 use talweg::lock::Provenance;
@@ -211,7 +211,7 @@ fn search(
         seed: options.seed,
         strategy: options.search_name().to_string(),
     };
-    let (budget, threads) = ((options.budget, options.started), options.threads);
+    let (end, started, threads) = (End::of(&options), options.started, options.threads);
     let mut listen = |event: Event| {
         if let Some(progress) = &mut progress {
             progress.show(&event);
@@ -230,8 +230,8 @@ fn search(
         progress.clear();
     }
     let mut report = report.map_err(classify)?;
-    let tuned = finish(networks, &report, &from, budget, &db)?;
-    report.seconds = budget.1.elapsed().as_secs_f64();
+    let tuned = finish(networks, &report, &from, &end, &db)?;
+    report.seconds = started.elapsed().as_secs_f64();
     Ok(object(&report, &tuned, threads, &db))
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use talweg_runtime::model::{RunError, Session, Work};
 
+use crate::allowance::Allowance;
 use crate::turns::{Mode, Turns, mean};
 
 /// How long single runs of a network took, in seconds.
@@ -84,7 +85,7 @@ pub struct Race {
 }
 
 /// Times the runs of sessions that take turns, for so long altogether.
-pub fn race(sessions: &mut [&mut Session], budget: Duration) -> Result<Race, RunError> {
+pub fn race(sessions: &mut [&mut Session], budget: Allowance<'_>) -> Result<Race, RunError> {
     let turns = Turns::take(sessions, budget, |session| {
         let begin = Instant::now();
         session.execute()?;
@@ -126,7 +127,7 @@ fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
 }
 
 /// Times the steps of sessions that take turns, for so long altogether.
-pub fn profile(sessions: &mut [&mut Session], budget: Duration) -> Result<Vec<InPlace>, RunError> {
+pub fn profile(sessions: &mut [&mut Session], budget: Allowance<'_>) -> Result<Vec<InPlace>, RunError> {
     let turns = Turns::take(sessions, budget, |session| {
         let run = session.execute_profiled()?;
         Ok(run.iter().map(Duration::as_secs_f64).collect::<Vec<f64>>())

@@ -7,9 +7,11 @@
 //! |---|---|
 //! | [`operator`] | an operator with its schedule, lowered and verified |
 //! | [`network`] | a model imported, cut into tasks, compiled |
+//! | [`inputs`] | what networks are run on where the user gives nothing |
 //! | [`algorithms`] | which algorithm each convolution of a network uses |
 //! | [`network_tuning`] | from tuned tasks to a network's artefact: compared in place and end to end |
 //! | [`in_place_finals`] | which artefacts to compare for that, and what to take of each |
+//! | [`allowance`] | how long sessions may take turns |
 //! | [`in_place`] | networks timed as they run, whole and kernel by kernel |
 //! | `turns` | sessions in turns, and how far apart their threads were |
 //! | [`lock`] | everything an artefact's bits depend on, as text |
@@ -24,6 +26,7 @@
 extern crate self as talweg;
 
 pub mod algorithms;
+pub mod allowance;
 pub mod bench;
 pub mod cli;
 pub mod commands;
@@ -31,6 +34,7 @@ pub mod contest;
 pub mod explain;
 pub mod in_place;
 pub mod in_place_finals;
+pub mod inputs;
 pub mod lock;
 pub mod network;
 pub mod network_tuning;

@@ -16,6 +16,7 @@ use talweg_tensor::Tensor;
 use talweg_tuner::records::task_key;
 
 use crate::algorithms::{self, DEFAULT_MAX_ERROR};
+use crate::inputs;
 
 /// Why a model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -129,8 +130,7 @@ impl Network {
 
     /// Arrays for the inputs, the same on every machine: what is used when the user gives none.
     pub fn random_inputs(&self) -> Vec<Tensor> {
-        let graph = &self.imported;
-        graph.inputs.iter().enumerate().map(|(at, id)| random_tensor(graph.ty(*id), at as u64 + 1)).collect()
+        inputs::of_graph(&self.imported)
     }
 }
 

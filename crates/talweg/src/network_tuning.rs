@@ -10,23 +10,29 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use talweg_artifact::{Artefact, BuildError};
 use talweg_db::NewBest;
 use talweg_graph::Task;
 use talweg_runtime::model::{Model, ModelError, RunError, Session, SessionOptions};
-use talweg_target::Target;
+use talweg_target::{Target, available_memory};
 
+use crate::allowance::{Allowance, LEAST_RUNS};
 use crate::in_place::{InPlace, Latency, profile, race};
 use crate::in_place_finals::{Measured, Pick, Proposal, Reports, candidates};
+use crate::inputs;
 use crate::lock::{Lock, Provenance};
-use crate::network::{Network, Winners, random_tensor};
+use crate::network::{Network, Winners};
 
 /// Sums of task times and end-to-end times that differ by more than this share are explained.
 const WORTH_EXPLAINING: f64 = 0.1;
 /// Artefacts with other candidates or algorithms, beside what the search found, at most.
 const VARIATIONS: usize = 4;
+/// Sessions that are compared end to end, at most: the default, what was found, what is best in place, and that with kernels on
+/// one thread.
+const RACERS: usize = 4;
 /// Their share of the memory that is free.
 const MEMORY: f64 = 0.4;
 
@@ -70,6 +76,11 @@ impl Baseline {
         let model = load(&artefact)?;
         Ok(Baseline { artefact, model, seconds: begin.elapsed().as_secs_f64() })
     }
+
+    /// How long a run takes, the first of a session.
+    pub fn one_run(&self, threads: usize) -> Result<Duration, RunError> {
+        one_run(&mut session(&self.model, threads)?)
+    }
 }
 
 /// Loads an artefact that is not a file yet.
@@ -94,6 +105,20 @@ pub struct Settling {
     pub until: Option<Instant>,
     /// The error of a single operator that an algorithm may have.
     pub max_error: f64,
+    /// Ends the comparisons, without a result of theirs, once it is set.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Settling {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Time for one of the comparisons, after which something else takes so long.
+    fn allow(&self, time: Duration, then: Duration) -> Allowance<'_> {
+        let until = self.until.map(|until| until.checked_sub(then).unwrap_or(until));
+        Allowance { time, until, stop: Some(&self.stop) }
+    }
 }
 
 /// The comparison of two artefacts, end to end and in place.
@@ -125,6 +150,8 @@ pub struct Settled {
     pub default_won: bool,
     /// The comparison, unless it was left out.
     pub comparison: Option<Comparison>,
+    /// Why there is none, if it was tried.
+    pub not_compared: Option<String>,
     /// The records of the schedules, as the comparison in place saw them.
     pub bests: Vec<NewBest>,
     /// How many artefacts were compared, the default among them.
@@ -174,55 +201,90 @@ impl Entrant {
 }
 
 /// Compares what a search found for a network in place and as a whole, and keeps the fastest end to end, the default among
-/// them. `reports` has what is known of the network's tasks, those of other algorithms included, by their texts.
+/// them. `reports` has what is known of the network's tasks, those of other algorithms included, by their texts. What the
+/// search found is the result when nobody has time for comparisons, or one of them fails.
 pub fn settle(
     mut network: Network,
     baseline: Baseline,
     reports: &Reports<'_>,
     settling: &Settling,
 ) -> Result<Settled, SettleError> {
-    let threads = settling.from.threads;
     let default = Proposal { ways: Proposal::ways_of(&network), ..Proposal::default() };
     let default_tasks: Vec<(String, f64)> =
         network.program.tasks.iter().map(|t| (t.text.clone(), t.uses as f64)).collect();
     let winners = &settling.winners;
     let found = Proposal::found(&network, reports, winners, &settling.from.target, settling.max_error);
     let begin = Instant::now();
-    let first = Entrant::build(&mut network, found.clone(), reports, settling)?;
-    let Some(budget) = settling.compare else {
-        let choices = first.proposal.apply(&mut network, reports, winners);
-        return Ok(Settled {
-            lock: Lock::new(&network, &choices, &first.rule, &settling.from),
-            on_one_thread: count_limited(&first.rule, threads),
-            artefact: first.artefact,
-            kept_default: Vec::new(),
-            default_won: false,
-            comparison: None,
-            bests: Vec::new(),
-            compared: 1,
-        });
-    };
+    let mut entrants = vec![Entrant::build(&mut network, found, reports, settling)?];
+    let each = begin.elapsed();
+    let mut not_compared = None;
+    if let Some(budget) = settling.compare {
+        let default = (default, default_tasks);
+        let time = (budget, each);
+        match compare(&mut network, baseline, default, &mut entrants, reports, settling, time) {
+            Ok(Some(settled)) => return Ok(settled),
+            Ok(None) => {}
+            Err(error) => not_compared = Some(error.to_string()),
+        }
+    }
+    Ok(Settled { not_compared, ..as_found(network, entrants.swap_remove(0), reports, settling) })
+}
+
+/// What the search found, without comparisons.
+fn as_found(mut network: Network, found: Entrant, reports: &Reports<'_>, settling: &Settling) -> Settled {
+    let choices = found.proposal.apply(&mut network, reports, &settling.winners);
+    Settled {
+        lock: Lock::new(&network, &choices, &found.rule, &settling.from),
+        on_one_thread: count_limited(&found.rule, settling.from.threads),
+        artefact: found.artefact,
+        kept_default: Vec::new(),
+        default_won: false,
+        comparison: None,
+        not_compared: None,
+        bests: Vec::new(),
+        compared: 1,
+    }
+}
+
+/// Compares what was found, which is the only entrant so far and stays the first, with variations of it and with the default. `each`
+/// is what compiling one takes. `None` when somebody waits for the end.
+fn compare(
+    network: &mut Network,
+    baseline: Baseline,
+    (default, default_tasks): (Proposal, Vec<(String, f64)>),
+    entrants: &mut Vec<Entrant>,
+    reports: &Reports<'_>,
+    settling: &Settling,
+    (budget, each): (Duration, Duration),
+) -> Result<Option<Settled>, SettleError> {
+    let threads = settling.from.threads;
+    let found = entrants[0].proposal.clone();
     let known: BTreeSet<String> = default_tasks.iter().map(|(text, _)| text.clone()).collect();
-    let variations = found.variations(&network, reports, &known, settling.max_error, VARIATIONS);
-    let room = Room { each: begin.elapsed(), budget, until: settling.until, bytes: first.bytes() };
-    let mut entrants = vec![first];
+    let variations = found.variations(network, reports, &known, settling.max_error, VARIATIONS);
+    let mut default_session = session(&baseline.model, threads)?;
+    let run = one_run(&mut default_session)?;
+    let room = Room { each, budget, run, settling, bytes: entrants[0].bytes() };
     for variation in variations {
         if !room.has_one_more(entrants.len()) {
             break;
         }
-        entrants.push(Entrant::build(&mut network, variation, reports, settling)?);
+        entrants.push(Entrant::build(network, variation, reports, settling)?);
     }
     let compared = entrants.len() + 1;
-    let mut default_session = session(&baseline.model, threads)?;
-    let measured = measure(&mut default_session, (&default, &default_tasks), &entrants, threads, budget / 2)?;
-    let best = measured.best(&found, &network);
+    let half = budget / 2;
+    let in_place = settling.allow(half, each + half);
+    let measured = measure(&mut default_session, (&default, &default_tasks), entrants, threads, in_place)?;
+    if settling.is_stopped() {
+        return Ok(None);
+    }
+    let best = measured.best(&found, network);
     let serial = measured.serial(&best);
     let composed = match entrants.iter().position(|entrant| entrant.proposal == best) {
         Some(at) => at,
         None => {
             // The others have done their part, and their memory may be needed.
             entrants.truncate(1);
-            entrants.push(Entrant::build(&mut network, best, reports, settling)?);
+            entrants.push(Entrant::build(network, best, reports, settling)?);
             1
         }
     };
@@ -238,8 +300,11 @@ pub fn settle(
     for (at, limits) in &racers {
         sessions.push(limited(&entrants[*at].model, limits, threads)?);
     }
-    let raced = race(&mut sessions.iter_mut().collect::<Vec<_>>(), budget / 2)?;
+    let raced = race(&mut sessions.iter_mut().collect::<Vec<_>>(), settling.allow(half, Duration::ZERO))?;
     drop(sessions);
+    if settling.is_stopped() {
+        return Ok(None);
+    }
     let winner =
         (1..=racers.len()).fold(0, |best, at| if raced.ahead[at] > raced.ahead[best] { at } else { best });
     let (mut artefact, proposal, limits) = match winner.checked_sub(1) {
@@ -256,7 +321,7 @@ pub fn settle(
     for (kernel, limit) in artefact.manifest.kernels.iter_mut().zip(&limits) {
         kernel.threads = *limit;
     }
-    let choices = proposal.apply(&mut network, reports, winners);
+    let choices = proposal.apply(network, reports, &settling.winners);
     let tasks = &network.program.tasks;
     let pick = |task: &Task| proposal.picks.get(&task.text).copied().unwrap_or_default();
     let (default, tuned, default_won) = (raced.latencies[0], raced.latencies[winner], winner == 0);
@@ -269,37 +334,64 @@ pub fn settle(
     let slower = if alone > 0.0 { (in_place.typical.iter().sum::<f64>() / alone).max(1.0) } else { 1.0 };
     let others = network.program.alternatives();
     let store = |task: &Task| measured.to_store(task, pick(task), reports, slower);
-    Ok(Settled {
-        lock: Lock::new(&network, &choices, &limits, &settling.from),
+    Ok(Some(Settled {
+        lock: Lock::new(network, &choices, &limits, &settling.from),
         artefact,
         kept_default: tasks.iter().filter(is_put_back).filter_map(name).collect(),
         on_one_thread: count_limited(&limits, threads),
         default_won,
         comparison: Some(Comparison { default, tuned, alone, in_place, explanation }),
+        not_compared: None,
         bests: tasks.iter().chain(&others).filter_map(store).collect(),
         compared,
-    })
+    }))
 }
 
 /// What there is for artefacts that are compared.
-struct Room {
+struct Room<'a> {
     /// What one takes to compile.
     each: Duration,
     /// Time for the comparison.
     budget: Duration,
-    /// When all must be done.
-    until: Option<Instant>,
+    /// What a run takes.
+    run: Duration,
+    /// When all must be done, and whether somebody waits.
+    settling: &'a Settling,
     /// What one takes in memory.
     bytes: f64,
 }
 
-impl Room {
+impl Room<'_> {
+    /// How long comparing so many takes: in place, where the default and what was found on one thread take part as well, and end
+    /// to end. The runs of slow networks may need more than the time that is given.
+    fn comparing(&self, entrants: usize) -> Duration {
+        let of = |sessions: usize| (self.run * (LEAST_RUNS * sessions) as u32).max(self.budget / 2);
+        of(entrants + 2) + of(RACERS)
+    }
+
     /// Whether one more may be compiled beside so many. Another one follows, of what comes out.
     fn has_one_more(&self, entrants: usize) -> bool {
-        let in_time = self.until.is_none_or(|until| Instant::now() + self.each * 2 + self.budget <= until);
+        let needed = self.each * 2 + self.comparing(entrants + 1);
+        let in_time = self.settling.until.is_none_or(|until| Instant::now() + needed <= until);
         let bytes = self.bytes * (entrants + 2) as f64;
-        in_time && available_memory().is_none_or(|free| bytes <= MEMORY * free)
+        !self.settling.is_stopped() && in_time && available_memory().is_none_or(|free| bytes <= MEMORY * free)
     }
+}
+
+/// How long a run of a session takes.
+fn one_run(session: &mut Session) -> Result<Duration, RunError> {
+    let begin = Instant::now();
+    session.execute()?;
+    Ok(begin.elapsed())
+}
+
+/// What runs in place, with the threads of its kernels: every entrant as it would be shipped, then what was found with every
+/// kernel on one thread, where that is something else.
+fn who_runs(entrants: &[Entrant], threads: usize) -> Vec<(&Entrant, Vec<Option<usize>>)> {
+    let serial = |found: &Entrant| vec![Some(1); found.tasks.len()];
+    let alone = entrants.first().filter(|found| threads > 1 && found.rule != serial(found));
+    let all = entrants.iter().map(|entrant| (entrant, entrant.rule.clone()));
+    all.chain(alone.map(|found| (found, serial(found)))).collect()
 }
 
 /// Runs the default and the entrants in turns, and what was found, which is the first, also with every kernel on one thread.
@@ -308,16 +400,11 @@ fn measure(
     (proposal, tasks): (&Proposal, &[(String, f64)]),
     entrants: &[Entrant],
     threads: usize,
-    budget: Duration,
+    budget: Allowance<'_>,
 ) -> Result<Measured, SettleError> {
-    let limited =
-        |entrant: &Entrant, limit| limited(&entrant.model, &vec![limit; entrant.tasks.len()], threads);
     let mut sessions = Vec::new();
-    for entrant in entrants {
-        sessions.push(limited(entrant, None)?);
-    }
-    if let Some(found) = entrants.first().filter(|_| threads > 1) {
-        sessions.push(limited(found, Some(1))?);
+    for (entrant, limits) in who_runs(entrants, threads) {
+        sessions.push(limited(&entrant.model, &limits, threads)?);
     }
     let all = std::iter::once(default).chain(&mut sessions);
     let mut times = profile(&mut all.collect::<Vec<_>>(), budget)?.into_iter();
@@ -334,13 +421,6 @@ fn measure(
     Ok(measured)
 }
 
-/// Bytes of memory that programs may still take, where the system says so.
-fn available_memory() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0)
-}
-
 fn count_limited(limits: &[Option<usize>], threads: usize) -> usize {
     limits.iter().filter(|limit| threads > 1 && **limit == Some(1)).count()
 }
@@ -348,8 +428,7 @@ fn count_limited(limits: &[Option<usize>], threads: usize) -> usize {
 /// A session whose inputs hold small random numbers.
 pub(crate) fn session(model: &Arc<Model>, threads: usize) -> Result<Session, RunError> {
     let mut session = Session::new(model.clone(), &SessionOptions { threads, pin: false })?;
-    for at in 0..model.manifest().inputs.len() {
-        let input = random_tensor(&model.manifest().inputs[at].operand.ty(), at as u64 + 1);
+    for (at, input) in inputs::of_manifest(model.manifest()).iter().enumerate() {
         session.input_mut(at).copy_from_slice(input.bytes());
     }
     Ok(session)
@@ -413,7 +492,116 @@ fn explain(
 
 #[cfg(test)]
 mod tests {
+    use talweg_graph::testing::Builder;
+    use talweg_graph::{Graph, PartitionOptions, partition};
+    use talweg_tensor::op::Binary;
+    use talweg_tensor::{ElementType, Op, Tensor, TensorType};
+
     use super::*;
+
+    /// A product with constant weights.
+    fn product() -> Graph {
+        let mut b = Builder::new("product");
+        let x = b.input(&[8, 16]);
+        let w = b.weights(&[16, 24], 1);
+        let y = b.op(Op::MatMul, &[x, w]);
+        b.finish(&[y])
+    }
+
+    /// A short product and a long one.
+    fn unlike() -> Graph {
+        let mut b = Builder::new("unlike");
+        let (x, wide) = (b.input(&[8, 16]), b.input(&[512, 256]));
+        let (w, v) = (b.weights(&[16, 24], 1), b.weights(&[256, 512], 2));
+        let (y, z) = (b.op(Op::MatMul, &[x, w]), b.op(Op::MatMul, &[wide, v]));
+        b.finish(&[y, z])
+    }
+
+    fn network(graph: Graph) -> Network {
+        let program = partition(graph.clone(), &PartitionOptions::default()).expect("legal");
+        Network { imported: graph, program, max_error: 0.0 }
+    }
+
+    fn settling() -> Settling {
+        let target = Target::host();
+        Settling {
+            winners: Winners::default(),
+            from: Provenance { target, threads: 1, seed: 0, strategy: "random".into() },
+            jobs: 1,
+            compare: Some(Duration::ZERO),
+            until: None,
+            max_error: 0.0,
+            stop: Arc::default(),
+        }
+    }
+
+    /// What is settled on when a search found nothing for a graph.
+    fn settled(graph: Graph, settling: &Settling) -> Settled {
+        let network = network(graph);
+        let baseline = Baseline::build(&network, &settling.from.target, 1).expect("an artefact");
+        settle(network, baseline, &Reports::new(), settling).expect("an artefact")
+    }
+
+    #[test]
+    fn whoever_waits_gets_what_was_found_without_comparisons() {
+        let settling = settling();
+        let compared = settled(product(), &settling);
+        assert!(compared.comparison.is_some() && compared.compared == 2);
+        settling.stop.store(true, Ordering::Relaxed);
+        let found = settled(product(), &settling);
+        assert!(found.comparison.is_none() && found.compared == 1);
+        assert_eq!(found.artefact.manifest.kernels.len(), 1);
+    }
+
+    /// Rows of a table with one row, by integers that something is added to.
+    fn rows(add: i64) -> Graph {
+        let mut b = Builder::new("rows");
+        let ids = b.graph.add_input("ids", TensorType::new(ElementType::I64, [64]));
+        let add = b.graph.add_constant("add", Tensor::new([], vec![add]));
+        let ids = b.op(Op::Binary(Binary::Add), &[ids, add]);
+        let (table, w) = (b.weights(&[1, 16], 1), b.weights(&[16, 24], 2));
+        let row = b.op(Op::Gather { axis: 0 }, &[table, ids]);
+        let y = b.op(Op::MatMul, &[row, w]);
+        b.finish(&[y])
+    }
+
+    #[test]
+    fn a_comparison_that_fails_leaves_what_was_found() {
+        let compared = settled(rows(0), &settling());
+        assert!(compared.comparison.is_some() && compared.not_compared.is_none());
+        let found = settled(rows(1), &settling());
+        assert!(found.comparison.is_none() && found.artefact.manifest.kernels.len() == 2);
+        assert!(found.not_compared.is_some_and(|why| why.contains("n1")));
+    }
+
+    #[test]
+    fn kernels_run_in_place_on_the_threads_they_ship_with() {
+        let limits = |graph: Graph, threads: usize| {
+            let (mut network, settling) = (network(graph), settling());
+            let entrant = Entrant::build(&mut network, Proposal::default(), &Reports::new(), &settling);
+            let entrants = [entrant.expect("an artefact")];
+            who_runs(&entrants, threads).into_iter().map(|(_, limits)| limits).collect::<Vec<_>>()
+        };
+        // One is short, the other is not.
+        let (few, all, serial) = (Some(1), None, [Some(1); 2].to_vec());
+        assert_eq!(limits(unlike(), 2), [vec![few, all], serial]);
+        assert_eq!(limits(unlike(), 1), [vec![few, all]]);
+        assert_eq!(limits(product(), 2), [vec![few]], "it runs on one thread anyway");
+    }
+
+    #[test]
+    fn runs_of_slow_networks_count() {
+        let second = Duration::from_secs(1);
+        let has_one_more = |run: Duration, left: Duration| {
+            let until = Instant::now().checked_add(left);
+            let settling = Settling { until, ..settling() };
+            Room { each: second, budget: second * 4, run, settling: &settling, bytes: 0.0 }.has_one_more(1)
+        };
+        assert!(has_one_more(second / 1000, second * 60));
+        assert!(!has_one_more(second, second * 40), "four in place and four end to end, six runs each");
+        assert!(has_one_more(second, second * 60));
+        assert!(!has_one_more(second / 1000, second * 5), "compiling two, and the time for comparing");
+    }
 
     #[test]
     fn limits_count_only_where_there_are_threads() {

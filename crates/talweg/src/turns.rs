@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 use talweg_measure::Distances;
 use talweg_runtime::model::{RunError, Session};
 
+use crate::allowance::Allowance;
+
 /// A turn of a session lasts about this long; its first run is not counted, for the others have been in the caches.
 const TURN: Duration = Duration::from_millis(40);
 /// Runs of a turn that count, at most.
 const MOST_RUNS: usize = 20;
-/// Turns every session gets, however slow it is; and has at a distance that counts.
+/// Turns that every session has at a distance that counts.
 const LEAST_TURNS: usize = 3;
 
 /// The turns of some sessions, round by round.
@@ -40,17 +42,20 @@ impl<R> Turns<R> {
     /// Gives sessions turns for so long altogether: a run that does not count, then some that do, which `run` does.
     pub fn take(
         sessions: &mut [&mut Session],
-        budget: Duration,
+        budget: Allowance<'_>,
         mut run: impl FnMut(&mut Session) -> Result<R, RunError>,
     ) -> Result<Turns<R>, RunError> {
         let (start, mut seen) = (Instant::now(), Distances::default());
         let mut distance = |session: &Session| session.distance().map(|seconds| seen.number(seconds));
         let mut turns: Vec<Vec<Turn<R>>> = sessions.iter().map(|_| Vec::new()).collect();
         for round in 0.. {
-            if round >= LEAST_TURNS && start.elapsed() >= budget {
+            if !budget.has_another(round, start) {
                 break;
             }
             for (own, session) in turns.iter_mut().zip(sessions.iter_mut()) {
+                if budget.is_stopped() {
+                    break;
+                }
                 session.execute()?;
                 let before = distance(session);
                 let (begin, mut runs) = (Instant::now(), Vec::new());

@@ -313,6 +313,22 @@ fn an_interrupt_before_all_tasks_have_begun_keeps_what_earlier_runs_have_stored(
 }
 
 #[test]
+fn an_interrupt_after_the_search_ends_the_comparisons() {
+    let folder = folder();
+    let at = folder.path();
+    let (child, mut stderr) = tuning(at, &["--trials", "8"], "finished after");
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
+    std::io::copy(&mut stderr, &mut std::io::sink()).expect("the rest of its messages");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", output.status);
+    let network = &json(&String::from_utf8_lossy(&output.stdout))["networks"][0];
+    assert!(network["tuned_ms"].is_null() && network["compared"] == 1, "{network}");
+    succeeds(at, &["run", "net.talweg", "--output", "y.npy"]);
+    assert!(at.join("net.talweg.lock").exists());
+}
+
+#[test]
 fn networks_are_tuned_together() {
     let folder = folder();
     let at = folder.path();
@@ -330,6 +346,12 @@ fn networks_are_tuned_together() {
     refuses(at, &[&both[..], &["-o", "a.talweg"]].concat(), &["1 times for 2 models"]);
     refuses(at, &[&both[..], &["-o", "a", "-o", "a"]].concat(), &["two models would be written to `a`"]);
     refuses(at, &["tune", "net.onnx", "-o", "no/such/folder/a"], &["no such folder"]);
+    std::fs::create_dir(at.join("taken.lock")).expect("a folder");
+    for place in ["/proc/net.talweg", "taken"] {
+        let arguments = ["tune", "net.onnx", "--db", "new.db", "-o", place];
+        refuses(at, &arguments, &["cannot write", place]);
+        assert!(!at.join("new.db").exists(), "it is known before anything is measured");
+    }
     refuses(at, &["tune", "matmul:m=4,n=4,k=4", "-o", "a"], &["--output is for models"]);
     refuses(at, &["tune", "net.onnx", "--least-gain", "200"], &["--least-gain"]);
 }

@@ -92,3 +92,19 @@ pub enum TuneError {
     #[error("cannot find this program to start workers: {0}")]
     Program(#[from] std::io::Error),
 }
+
+impl TuneError {
+    /// Whether it is about one task, and others could go on.
+    pub(crate) fn is_of_task(&self) -> bool {
+        use TuneError::{AllFail, DefaultFails, DefaultSchedule, Features, IllegalDefault, Reference};
+        matches!(
+            self,
+            Reference { .. }
+                | DefaultSchedule { .. }
+                | IllegalDefault { .. }
+                | DefaultFails { .. }
+                | AllFail { .. }
+                | Features { .. }
+        )
+    }
+}

@@ -25,6 +25,13 @@ pub enum Event {
         /// Seconds of the fastest known: the default, or one of an earlier run.
         best_seconds: f64,
     },
+    /// A task that no step needs fails, so it is left out, or gets no more batches if only its candidates do.
+    GivenUp {
+        /// The task.
+        task: usize,
+        /// Why; it names the task.
+        text: String,
+    },
     /// The strategy has proposed a batch; learning from the last one is part of it.
     Asked {
         /// The task.

@@ -72,7 +72,7 @@ pub struct TuneOptions {
     pub batch: usize,
     /// What several tasks are tuned for.
     pub objective: Objective,
-    /// The steps of what is tuned, with the tasks that can do each; without any, every task is a step of its own, as often as
+    /// The steps of what is tuned, with the tasks that can do each, what is done without tuning first; without any, every task is a step of its own, as often as
     /// its weight says.
     pub steps: Vec<Fork>,
     /// Seconds of all tasks together that are good enough, for [`Objective::Requirement`].
@@ -182,14 +182,21 @@ impl TuneOptions {
         Effort { budget, patience, slower_than: Some(best * self.slow_factor), rival: Some(best) }
     }
 
-    /// All tasks together, of these weights.
-    pub(crate) fn network(&self, weights: &[f64]) -> Network {
+    /// Whether everything can be done without a task: it has no weight, and all steps that could use it have a way before.
+    pub(crate) fn is_spare(&self, task: usize, weight: f64) -> bool {
+        let is_first = |step: &Fork| step.ways.first().is_none_or(|way| way.contains(&task));
+        weight == 0.0 && !self.steps.is_empty() && !self.steps.iter().any(is_first)
+    }
+
+    /// Tasks of these weights together, numbered in their order; `places` has their positions among all that were given.
+    pub(crate) fn network(&self, weights: &[f64], places: &[usize]) -> Network {
         if self.steps.is_empty() {
             return Network::new(weights.iter().copied().enumerate().collect());
         }
-        // A run that was interrupted has not begun all tasks.
-        let begun = |way: &&Vec<usize>| way.iter().all(|task| *task < weights.len());
-        let step = |step: &Fork| Fork { ways: step.ways.iter().filter(begun).cloned().collect(), ..*step };
+        // Some may have been left out, and a run that was interrupted has not begun all of them.
+        let number = |task: &usize| places.iter().position(|place| place == task);
+        let begun = |way: &Vec<usize>| way.iter().map(number).collect::<Option<Vec<usize>>>();
+        let step = |step: &Fork| Fork { ways: step.ways.iter().filter_map(begun).collect(), ..*step };
         Network::of_steps(self.steps.iter().map(step).filter(|step| !step.ways.is_empty()))
     }
 

@@ -133,6 +133,8 @@ pub struct Phases {
 pub struct TuneReport {
     /// One entry a task, in their order; an interrupt while tasks are prepared leaves the last ones out.
     pub tasks: Vec<TaskReport>,
+    /// The positions of tasks without an entry because they fail, and nothing needs them.
+    pub left_out: Vec<usize>,
     /// All tasks together.
     pub network: Network,
     /// Candidates measured in this run.
@@ -148,6 +150,12 @@ pub struct TuneReport {
 }
 
 impl TuneReport {
+    /// What is known about the task that was given at a position.
+    pub fn of(&self, task: usize) -> Option<&TaskReport> {
+        let before = self.left_out.iter().filter(|at| **at < task).count();
+        self.tasks.get(task - before).filter(|_| !self.left_out.contains(&task))
+    }
+
     /// How often each task runs when every step is done in the way that is fastest.
     pub fn counts(&self) -> Vec<f64> {
         self.network.counts(&self.times(|task| task.best_seconds))

@@ -128,12 +128,22 @@ impl<R: Runner> Tuner<R> {
         };
         self.db.add_run_tasks(run, &self.specs.iter().map(named).collect::<Vec<_>>())?;
         let shared = Learner::of(&self.options);
-        let mut tasks = Vec::new();
+        let (mut tasks, mut places, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..self.specs.len() {
             if self.options.stop.load(Ordering::Relaxed) {
                 break;
             }
-            tasks.push(self.start(at, run, &shared, listener)?);
+            match self.start(at, run, &shared, listener) {
+                Ok(task) => {
+                    tasks.push(task);
+                    places.push(at);
+                }
+                Err(error) if error.is_of_task() && self.options.is_spare(at, self.specs[at].weight) => {
+                    listener(Event::GivenUp { task: at, text: error.to_string() });
+                    left_out.push(at);
+                }
+                Err(error) => return Err(error),
+            }
         }
         self.phases.prepare = begin.elapsed().as_secs_f64();
         let scheduler = Scheduler {
@@ -144,7 +154,7 @@ impl<R: Runner> Tuner<R> {
             ..Scheduler::default()
         };
         self.default_seconds = tasks.iter().map(|t| t.default.contender.seconds).sum();
-        let networks = self.networks(&tasks);
+        let networks = self.networks(&tasks, &places);
         let (searching, mut rounds, mut is_peak_known) = (Instant::now(), 0u32, false);
         if self.options.steps.iter().any(|step| step.ways.len() > 1) {
             // Which algorithms can win depends on it.
@@ -161,13 +171,17 @@ impl<R: Runner> Tuner<R> {
                 Next::Done(Reason::RequirementsMet) => break StopReason::GoodEnough,
                 Next::Done(_) => break why_nothing(&tasks),
             };
-            self.round(at, &mut tasks[at], run, listener)?;
+            self.round(places[at], &mut tasks[at], run, listener)?;
             if !is_peak_known && self.options.elapsed() > PEAK_AFTER {
                 self.measure_peak(run, &mut tasks)?;
                 is_peak_known = true;
             }
             if let Some(hopeless) = tasks[at].hopeless(self.options.failures) {
-                return Err(hopeless);
+                if !self.options.is_spare(places[at], self.specs[places[at]].weight) {
+                    return Err(hopeless);
+                }
+                listener(Event::GivenUp { task: places[at], text: hopeless.to_string() });
+                tasks[at].close(StopReason::NothingToGain);
             }
             rounds += 1;
             let each = searching.elapsed().as_secs_f64() / f64::from(rounds);
@@ -192,10 +206,11 @@ impl<R: Runner> Tuner<R> {
         for (at, task) in tasks.iter_mut().enumerate() {
             let is_stopped = self.options.stop.load(Ordering::Relaxed);
             let is_late = self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
-            let report = match self.options.without_finals.contains(&at) {
+            let place = places[at];
+            let report = match self.options.without_finals.contains(&place) {
                 true if !is_stopped => task.as_searched(),
-                false if !is_stopped && !is_late && !is_beaten(at) => self.finish(at, task, listener)?,
-                _ => self.finish_at_once(at, task, listener)?,
+                false if !is_stopped && !is_late && !is_beaten(at) => self.finish(place, task, listener)?,
+                _ => self.finish_at_once(place, task, listener)?,
             };
             reports.push(report);
         }
@@ -203,8 +218,9 @@ impl<R: Runner> Tuner<R> {
         listener(Event::Finished { reason, trials: self.trials });
         let weights: Vec<f64> = reports.iter().map(|report| report.weight).collect();
         Ok(TuneReport {
-            network: self.options.network(&weights),
+            network: self.options.network(&weights, &places),
             tasks: reports,
+            left_out,
             trials: self.trials,
             seconds: self.options.elapsed(),
             reason,
@@ -228,14 +244,15 @@ impl<R: Runner> Tuner<R> {
     }
 
     /// What the objective is a function of: for speed-ups every task by itself against its default, otherwise all tasks
-    /// together, against the latency that is good enough.
-    fn networks(&self, tasks: &[TaskRun<R>]) -> Vec<Network> {
+    /// together, against the latency that is good enough. `places` has their positions among all that were given.
+    fn networks(&self, tasks: &[TaskRun<R>], places: &[usize]) -> Vec<Network> {
         if self.options.objective == Objective::Speedup {
             let default = |at: usize| tasks[at].default.contender.seconds;
             let network = |at: usize| Network { reference: default(at), ..Network::new(vec![(at, 1.0)]) };
             return (0..tasks.len()).map(network).collect();
         }
-        let all = self.options.network(&tasks.iter().map(|t| t.spec.weight).collect::<Vec<_>>());
+        let weights: Vec<f64> = tasks.iter().map(|t| t.spec.weight).collect();
+        let all = self.options.network(&weights, places);
         vec![Network { reference: self.options.good_enough.unwrap_or(0.0), ..all }]
     }
 

@@ -428,6 +428,70 @@ fn nothing_but_failures_is_diagnosed_soon() {
     assert_eq!(stats.tasks[0].failures, [("wrong-result".to_string(), 32)]);
 }
 
+/// Fails on all kernels of some output after so many runs of them.
+struct Spoilt(Simulated, &'static str, usize);
+
+impl Runner for Spoilt {
+    type Kernel = Nest;
+    type Data = ();
+
+    fn data(&mut self, dag: &Dag) -> Result<(), ReferenceError> {
+        self.0.data(dag)
+    }
+
+    fn build(&mut self, nests: &[Nest]) -> Vec<Result<(Nest, f64), Failure>> {
+        self.0.build(nests)
+    }
+
+    fn run(&mut self, data: &(), kernel: &Nest, effort: &Effort) -> Result<Timing, Failure> {
+        if kernel.name != self.1 {
+            return self.0.run(data, kernel, effort);
+        }
+        if self.2 == 0 {
+            return Err(Failure { cause: "wrong-result".into(), text: "it is wrong".into() });
+        }
+        self.2 -= 1;
+        self.0.run(data, kernel, effort)
+    }
+}
+
+#[test]
+fn a_way_that_nobody_needs_costs_itself_only() {
+    const SPARE: [&str; 3] = ["matmul:m=64,n=64,k=64", "softmax:rows=64,n=32", "layernorm:rows=8,n=64"];
+    let run = |fails_after: usize, weights: [f64; 3]| {
+        let mut options = options(StrategyKind::Random, 200);
+        let fork = |ways: &[usize]| Fork { ways: ways.iter().map(|at| vec![*at]).collect(), count: 1.0 };
+        options.steps = vec![fork(&[0, 1]), fork(&[2])];
+        options.without_finals = [0, 1, 2].into();
+        let tasks = SPARE.iter().zip(weights).map(|(text, weight)| TaskSpec { weight, ..task(text) });
+        let runner = Spoilt(simulated(), "softmax", fails_after);
+        let mut tuner = Tuner::with_runner(options, tasks.collect(), runner).expect("a tuner");
+        let (mut given_up, mut measured) = (Vec::new(), BTreeSet::new());
+        let report = tuner.run(&mut |event| match event {
+            Event::GivenUp { task, text } => given_up.push((task, text)),
+            Event::SampleMeasured { task, .. } => drop(measured.insert(task)),
+            _ => {}
+        });
+        (report, given_up, measured)
+    };
+    // Its default fails.
+    let (report, given_up, measured) = run(0, [1.0, 0.0, 1.0]);
+    let report = report.expect("the run ends well");
+    assert_eq!((given_up.len(), given_up[0].0, report.left_out.as_slice()), (1, 1, [1].as_slice()));
+    assert!(given_up[0].1.contains("softmax") && given_up[0].1.contains("it is wrong"));
+    assert_eq!(measured, BTreeSet::from([0, 2]));
+    let names = [0, 1, 2].map(|at| report.of(at).map(|task| task.name.as_str()));
+    assert_eq!(names, [Some(SPARE[0]), None, Some(SPARE[2])]);
+    assert_eq!(report.counts(), [1.0, 1.0]);
+    // Its candidates fail: the default is a way all the same.
+    let (report, given_up, _) = run(1, [1.0, 0.0, 1.0]);
+    let report = report.expect("the run ends well");
+    assert_eq!((given_up.len(), given_up[0].0, report.left_out.len()), (1, 1, 0));
+    assert!(report.of(1).is_some_and(|task| task.default_won && task.trials >= 32));
+    // What is needed is not left out.
+    assert!(matches!(run(0, [1.0; 3]).0, Err(TuneError::DefaultFails { .. })));
+}
+
 #[test]
 fn a_default_that_fails_in_the_finals_leaves_the_proven_best() {
     let dir = tempfile::tempdir().expect("a directory");

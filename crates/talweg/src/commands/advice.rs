@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use talweg::peers::PEERS;
-use talweg_target::{Disturbance, Isa, Target};
+use talweg_target::{Disturbance, Isa, Target, available_memory};
 
 /// A Python that takes longer than this to look for packages is not waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -30,7 +30,7 @@ pub fn collect(target: &Target, disturbances: &[Disturbance], python: &str, db: 
     let checks = [
         instructions(target),
         threads(target, disturbances),
-        memory(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+        memory(available_memory()),
         perf(&std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default()),
         database(db),
         peers(python),
@@ -65,11 +65,8 @@ fn threads(target: &Target, disturbances: &[Disturbance]) -> Option<Advice> {
     )
 }
 
-fn memory(meminfo: &str) -> Option<Advice> {
-    let available = super::available_memory(meminfo)?;
-    if available >= LITTLE_MEMORY {
-        return None;
-    }
+fn memory(available: Option<f64>) -> Option<Advice> {
+    let available = available.filter(|bytes| *bytes < LITTLE_MEMORY)?;
     advice(
         format!("{:.1} GiB of memory are available", available / (1u64 << 30) as f64),
         "large models need about three times their tensors while they are checked; close other programs",
@@ -180,8 +177,8 @@ mod tests {
         assert!(instructions(&Target::generic(Isa::Avx512)).is_none());
         let old = instructions(&Target::generic(Isa::Avx2)).expect("advice");
         assert!(old.what.contains("AVX2") && !old.remedy.is_empty());
-        assert!(memory("MemAvailable: 1048576 kB\n").is_some_and(|a| a.what.contains("1.0 GiB")));
-        assert!(memory("MemAvailable: 33554432 kB\n").is_none());
+        assert!(memory(Some(1024.0 * 1048576.0)).is_some_and(|a| a.what.contains("1.0 GiB")));
+        assert!(memory(Some(1024.0 * 33554432.0)).is_none() && memory(None).is_none());
         assert!(perf("4\n").is_some() && perf("2\n").is_none() && perf("").is_none());
         assert!(database(Path::new("no/such.db")).is_some_and(|a| a.remedy.contains("talweg tune")));
     }

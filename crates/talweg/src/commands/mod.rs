@@ -39,6 +39,7 @@ use std::time::Duration;
 
 use talweg_artifact::write_whole;
 use talweg_ir::Dag;
+use talweg_target::available_memory;
 
 /// Where tuning stores what it measured, unless told otherwise: in the current directory.
 pub const DEFAULT_DB: &str = "talweg.db";
@@ -63,6 +64,16 @@ impl Failure {
     /// A failure of the work itself.
     pub fn work(error: impl fmt::Display) -> Failure {
         Failure::Work(error.to_string())
+    }
+
+    /// The same, said of something that has a name.
+    fn of(self, name: &str) -> Failure {
+        let named = |text: String| format!("{name}: {text}");
+        match self {
+            Failure::Input(text) => Failure::Input(named(text)),
+            Failure::Work(text) => Failure::Work(named(text)),
+            Failure::Differs(text) => Failure::Differs(named(text)),
+        }
     }
 
     /// What the process returns.
@@ -123,7 +134,7 @@ pub fn check_memory(dag: &Dag) -> Result<(), String> {
     // The interpreter, the shared memory and the worker each have their own.
     let needed = 3.0 * tensors.sum::<f64>();
     let gib = |b: f64| b / f64::from(1 << 30);
-    match available_memory(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()) {
+    match available_memory() {
         Some(available) if needed > available => Err(format!(
             "checking and timing `{}` takes about {:.1} GiB of memory, and {:.1} GiB are available; make it smaller",
             dag.name,
@@ -132,13 +143,6 @@ pub fn check_memory(dag: &Dag) -> Result<(), String> {
         )),
         _ => Ok(()),
     }
-}
-
-/// Bytes that can be had without swapping, from `/proc/meminfo`.
-fn available_memory(meminfo: &str) -> Option<f64> {
-    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024.0)
 }
 
 /// Refuses numbers of threads that this process cannot have.

@@ -309,12 +309,7 @@ pub fn algorithms(network: &Network) -> Option<String> {
 
 /// Inputs for a session: from files where given, else small random numbers.
 pub fn inputs(session: &Session, files: &[(String, PathBuf)]) -> Result<Vec<Tensor>, Failure> {
-    let ports = session.model().manifest().inputs.clone();
-    let mut inputs: Vec<Tensor> = ports
-        .iter()
-        .enumerate()
-        .map(|(at, port)| talweg::network::random_tensor(&port.operand.ty(), at as u64 + 1))
-        .collect();
+    let mut inputs = talweg::inputs::of_manifest(session.model().manifest());
     for (name, path) in files {
         let at = session.input_index(name).map_err(Failure::input)?;
         inputs[at] = read_npy(path)?;

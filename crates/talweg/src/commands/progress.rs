@@ -83,6 +83,9 @@ impl Progress {
             Event::ErrorGrouped { cause, text, .. } => {
                 self.line(&format!("first failure of the kind `{cause}`: {}", first_line(text)));
             }
+            Event::GivenUp { text, .. } => {
+                self.line(&format!("warning: a way that no network needs is not tuned: {text}"));
+            }
             Event::ModelFailed { text, .. } => self.line(&format!("the cost model fails: {text}")),
             Event::Saved { trials, records, .. } if !self.terminal => {
                 let at = self.started.elapsed().as_secs_f64();

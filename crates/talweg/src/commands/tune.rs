@@ -18,7 +18,7 @@ use talweg_tuner::{
 use super::dashboard::Watching;
 use super::model::{Bindings, database, winners};
 use super::progress::Progress;
-use super::tune_network::{self, Tuned, Tuning};
+use super::tune_network::{self, End, Tuned, Tuning};
 use super::tune_request::TuneRequest;
 use super::{DEFAULT_DB, Failure, check_memory, check_threads, interrupt, operator_help, print, process_age};
 
@@ -149,7 +149,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         seed: options.seed,
         strategy: options.strategy.name().into(),
     };
-    let budget = (options.budget, options.started);
+    let end = End::of(&options);
     let dashboard = match &arguments.dashboard {
         Some(place) => Some(Watching::start(place, &options, &tasks, !arguments.simulated)?),
         None => None,
@@ -170,7 +170,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let finishing = Instant::now();
     progress.clear();
     let mut report = report.map_err(classify)?;
-    let tuned = tune_network::finish(networks, &report, &from, budget, &arguments.db)?;
+    let tuned = tune_network::finish(networks, &report, &from, &end, &arguments.db)?;
     report.seconds += finishing.elapsed().as_secs_f64();
     if arguments.json {
         let mut object = object(&report, arguments, threads);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -9,7 +11,8 @@ use talweg::in_place_finals::Reports;
 use talweg::lock::{Lock, Provenance};
 use talweg::network::{Network, Winners};
 use talweg::network_tuning::{Baseline, Settled, Settling, settle};
-use talweg_db::{Database, Replace};
+use talweg_artifact::check_writable;
+use talweg_db::{Database, NewBest, Replace};
 use talweg_graph::Task;
 use talweg_target::Target;
 use talweg_tuner::{Fork, StopReason, TaskSpec, TuneOptions, TuneReport};
@@ -21,6 +24,8 @@ use super::{Failure, check_memory, check_output};
 const COMPARING: f64 = 0.06;
 const COMPARING_LEAST: Duration = Duration::from_secs(1);
 const COMPARING_MOST: Duration = Duration::from_secs(15);
+/// Runs that a comparison needs, however slow the network: two of each artefact, of three in place and four end to end.
+const RUNS_LEAST: u32 = 14;
 /// Artefacts that are compiled after the search: what is found, what is best in place, and variations as time permits. A
 /// share of the budget is kept for them, and time for the first two at least.
 const COMPILATIONS: f64 = 6.0;
@@ -46,6 +51,20 @@ pub struct Tuning {
     baseline: Option<Baseline>,
 }
 
+/// When a run must end.
+pub struct End {
+    budget: Option<Duration>,
+    started: Instant,
+    stop: Arc<AtomicBool>,
+}
+
+impl End {
+    /// As the options of its search say.
+    pub fn of(options: &TuneOptions) -> End {
+        End { budget: options.budget, started: options.started, stop: options.stop.clone() }
+    }
+}
+
 /// A network after tuning.
 pub struct Tuned {
     model: String,
@@ -68,13 +87,19 @@ impl Tuning {
         let own = own.map(|(at, task)| (task.clone(), network.nodes_of(at), task.uses as f64));
         let others = network.contenders(target).into_iter().map(|(task, nodes)| (task, nodes, 0.0));
         for (task, nodes, weight) in own.chain(others) {
-            let known = tasks.iter().position(|known| known.dag == task.dag);
-            positions.insert(task.text.clone(), known.unwrap_or(tasks.len()));
-            if let Some(known) = known {
+            if let Some(known) = tasks.iter().position(|known| known.dag == task.dag) {
+                positions.insert(task.text, known);
                 tasks[known].weight += weight;
                 continue;
             }
-            check_memory(&task.dag).map_err(Failure::input)?;
+            match check_memory(&task.dag) {
+                Err(why) if weight == 0.0 => {
+                    eprintln!("warning: a way that the network does not need is not tuned: {why}");
+                    continue;
+                }
+                fits => fits.map_err(Failure::input)?,
+            }
+            positions.insert(task.text, tasks.len());
             let name = format!("{}:{}", task.dag.name, nodes.first().map_or("", String::as_str));
             let flops = task.dag.arithmetic();
             tasks.push(TaskSpec { name, dag: task.dag, weight, flops });
@@ -82,6 +107,17 @@ impl Tuning {
         let steps = steps(&network, &positions);
         let output = PathBuf::from(format!("{}.talweg", network.program.graph.name));
         Ok(Tuning { network, winners, positions, steps, output, baseline: None })
+    }
+}
+
+/// Removes ways whose tasks fail, lest an estimate chooses them; what is chosen and the direct ways stay.
+fn remove_ways(network: &mut Network, fails: &dyn Fn(&str) -> bool) {
+    for fork in &mut network.program.forks {
+        let taken = fork.chosen().task.text.clone();
+        let mut is_direct = true;
+        fork.ways
+            .retain(|way| std::mem::take(&mut is_direct) || way.task.text == taken || !fails(&way.task.text));
+        fork.taken = fork.ways.iter().position(|way| way.task.text == taken).unwrap_or(0);
     }
 }
 
@@ -130,6 +166,10 @@ pub fn name_outputs(networks: &mut [Tuning], given: &[PathBuf], read: &[PathBuf]
                 "cannot write `{path}`: there is no such folder; make it first"
             )));
         }
+        for file in [&network.output, &Lock::beside(&network.output)] {
+            let refused = |e| Failure::input(format!("cannot write `{}`: {e}", file.display()));
+            check_writable(file).map_err(refused)?;
+        }
     }
     Ok(())
 }
@@ -160,7 +200,10 @@ pub fn prepare(
         let compilations =
             (baseline.seconds * COMPILATIONS).min(share).max(baseline.seconds * COMPILATIONS_LEAST);
         let writing = baseline.artefact.weights_bytes() as f64 * GROWTH / WRITING;
-        reserve += compilations + comparing(options.budget).as_secs_f64() + writing;
+        // What cannot be run is not compared.
+        let run = baseline.one_run(options.threads).unwrap_or_default();
+        let comparing = comparing(options.budget).max(run * RUNS_LEAST);
+        reserve += compilations + comparing.as_secs_f64() + writing;
         reserve += options.budget.map_or(0.0, |b| (b.as_secs_f64() * LAST_ROUND).clamp(0.2, 2.0));
         let caches = options.target.l3.max(options.target.l2 * options.target.cores as u64);
         options.surroundings.cold_constants |=
@@ -173,44 +216,76 @@ pub fn prepare(
 }
 
 /// Settles on an artefact for every network, writes it with its lock, and stores the schedules it has as the best. All of it
-/// is to be done when the budget, counted from `started`, is used up.
+/// is to be done when the budget is used up, and is done soon when somebody stops it. A network that fails takes none of the
+/// others with it.
 pub fn finish(
     networks: Vec<Tuning>,
     report: &TuneReport,
     from: &Provenance,
-    (budget, started): (Option<Duration>, Instant),
+    end: &End,
     db: &Path,
 ) -> Result<Vec<Tuned>, Failure> {
-    let compare = (report.reason != StopReason::Interrupted).then(|| comparing(budget));
-    let mut out = Vec::new();
+    let compare = (report.reason != StopReason::Interrupted).then(|| comparing(end.budget));
+    let (mut out, mut failures) = (Vec::new(), Vec::new());
     let count = networks.len() as u32;
-    for (at, tuning) in networks.into_iter().enumerate() {
-        let Tuning { network, winners, positions, output, baseline, .. } = tuning;
-        let Some(baseline) = baseline else { continue };
+    for (at, mut tuning) in networks.into_iter().enumerate() {
+        let name = tuning.network.program.graph.name.clone();
+        let winners = std::mem::take(&mut tuning.winners);
+        let Some(baseline) = &tuning.baseline else { continue };
         let writing = Duration::from_secs_f64(baseline.artefact.weights_bytes() as f64 * GROWTH / WRITING);
         // Those that follow have as much time each.
-        let until = budget.map(|budget| {
-            let left = budget.saturating_sub(started.elapsed());
+        let until = end.budget.map(|budget| {
+            let left = budget.saturating_sub(end.started.elapsed());
             Instant::now() + (left / (count - at as u32)).saturating_sub(writing)
         });
-        let max_error = network.max_error;
-        let settling = Settling { from: from.clone(), winners, jobs: jobs(), compare, until, max_error };
-        let known = |(text, at): (&String, &usize)| Some((text.clone(), report.tasks.get(*at)?));
-        let reports: Reports<'_> = positions.iter().filter_map(known).collect();
-        let name = network.program.graph.name.clone();
-        let settled = settle(network, baseline, &reports, &settling).map_err(Failure::work)?;
-        settled.artefact.write(&output).map_err(Failure::input)?;
-        let lock = Lock::beside(&output);
-        settled.lock.write(&lock).map_err(Failure::input)?;
-        if !settled.bests.is_empty() {
-            let mut db = Database::open_existing(db).map_err(Failure::input)?;
-            for best in &settled.bests {
-                db.store_best(best, Replace::Always).map_err(Failure::work)?;
-            }
+        let max_error = tuning.network.max_error;
+        let (from, stop) = (from.clone(), end.stop.clone());
+        let settling = Settling { from, winners, jobs: jobs(), compare, until, max_error, stop };
+        match finish_one(tuning, report, &settling, db) {
+            Ok(tuned) => out.extend(tuned),
+            Err(failure) => failures.push(failure.of(&name)),
         }
-        out.push(Tuned { model: name, output, lock, settled });
     }
-    Ok(out)
+    let Some(last) = failures.pop() else { return Ok(out) };
+    failures.iter().for_each(|failure| eprintln!("error: {failure}"));
+    Err(last)
+}
+
+/// Settles on an artefact for one network, and keeps it.
+fn finish_one(
+    tuning: Tuning,
+    report: &TuneReport,
+    settling: &Settling,
+    db: &Path,
+) -> Result<Option<Tuned>, Failure> {
+    let Tuning { mut network, positions, output, baseline, .. } = tuning;
+    let Some(baseline) = baseline else { return Ok(None) };
+    let known = |(text, at): (&String, &usize)| Some((text.clone(), report.of(*at)?));
+    let reports: Reports<'_> = positions.iter().filter_map(known).collect();
+    let fails = |text: &str| positions.get(text).is_some_and(|at| report.left_out.contains(at));
+    remove_ways(&mut network, &fails);
+    let model = network.program.graph.name.clone();
+    let settled = settle(network, baseline, &reports, settling).map_err(Failure::work)?;
+    if let Some(why) = &settled.not_compared {
+        eprintln!(
+            "warning: {model}: what the search found was not compared with the default, for that fails: {why}"
+        );
+    }
+    // One that fails does not keep the other from being tried.
+    let stored = store(&settled.bests, db);
+    settled.artefact.write(&output).map_err(Failure::input)?;
+    let lock = Lock::beside(&output);
+    settled.lock.write(&lock).map_err(Failure::input)?;
+    stored.map(|()| Some(Tuned { model, output, lock, settled }))
+}
+
+/// Stores what is best from now on.
+fn store(bests: &[NewBest], db: &Path) -> Result<(), Failure> {
+    if bests.is_empty() {
+        return Ok(());
+    }
+    let mut db = Database::open_existing(db).map_err(Failure::input)?;
+    bests.iter().try_for_each(|best| db.store_best(best, Replace::Always).map(drop)).map_err(Failure::work)
 }
 
 impl Tuned {
@@ -221,6 +296,9 @@ impl Tuned {
             "model": self.model, "output": self.output, "lock": self.lock, "kept_default": kept_default,
             "on_one_thread": on_one_thread, "default_won": default_won, "compared": self.settled.compared,
         });
+        if let Some(why) = &self.settled.not_compared {
+            object["not_compared"] = json!(why);
+        }
         if let Some(c) = comparison {
             object["default_ms"] = json!(c.default.median * 1e3);
             object["default_min_ms"] = json!(c.default.min * 1e3);
@@ -266,5 +344,34 @@ impl Tuned {
         }
         out += &format!("  written  {}, {}\n", self.output.display(), self.lock.display());
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use talweg_graph::testing::Builder;
+    use talweg_graph::{PartitionOptions, partition};
+    use talweg_tensor::Op;
+
+    use super::*;
+
+    #[test]
+    fn ways_that_fail_are_removed_unless_they_are_direct_or_chosen() {
+        let mut b = Builder::new("product");
+        let x = b.input(&[128, 64]);
+        let w = b.weights(&[64, 96], 1);
+        let y = b.op(Op::MatMul, &[x, w]);
+        let graph = b.finish(&[y]);
+        let program = partition(graph.clone(), &PartitionOptions::default()).expect("legal");
+        let network = Network { imported: graph, program, max_error: 1e-4 };
+        let left = |taken: usize, fails: usize| {
+            let mut network = network.clone();
+            network.program.choose(&|_| taken);
+            let text = network.program.forks[0].ways[fails].task.text.clone();
+            remove_ways(&mut network, &|task| task == text);
+            let fork = &network.program.forks[0];
+            (fork.ways.len(), fork.taken)
+        };
+        assert_eq!([left(0, 1), left(1, 1), left(1, 0)], [(1, 0), (2, 1), (2, 1)]);
     }
 }

@@ -107,7 +107,7 @@ impl Field {
     fn new(leader: &Artefact, threads: usize, budget: Duration) -> Result<Field, String> {
         let model = load(leader).map_err(|e| e.to_string())?;
         let mut leader = session(&model, threads).map_err(|e| e.to_string())?;
-        let alone = race(&mut [&mut leader], budget).map_err(|e| e.to_string())?;
+        let alone = race(&mut [&mut leader], budget.into()).map_err(|e| e.to_string())?;
         let leader_us = alone.latencies[0].median * 1e6;
         Ok(Field { leader, leader_us, threads, budget, known: BTreeMap::new() })
     }
@@ -119,7 +119,7 @@ impl Field {
         }
         let model = load(&build()?).map_err(|e| e.to_string())?;
         let mut own = session(&model, self.threads).map_err(|e| e.to_string())?;
-        let raced = race(&mut [&mut self.leader, &mut own], self.budget).map_err(|e| e.to_string())?;
+        let raced = race(&mut [&mut self.leader, &mut own], self.budget.into()).map_err(|e| e.to_string())?;
         let us = self.leader_us / raced.ahead[1];
         self.known.insert(key, us);
         Ok(us)
