@@ -37,6 +37,9 @@ const FAR_BEHIND: f64 = 0.1;
 /// Where events go.
 pub type Listener<'a> = &'a mut dyn FnMut(Event);
 
+/// The default schedule of a task as timed, and the same kernel as its first yardstick.
+type DefaultAndYardstick<K> = (DefaultSchedule<K>, Yardstick<K>);
+
 /// Tunes tasks.
 pub struct Tuner<R: Runner = Workers> {
     pub(crate) options: TuneOptions,
@@ -454,7 +457,7 @@ impl<R: Runner> Tuner<R> {
         data: &R::Data,
         (trace, built): (&Trace, Option<Attempt<R::Kernel>>),
         run: RunId,
-    ) -> Result<(DefaultSchedule<R::Kernel>, Yardstick<R::Kernel>), TuneError> {
+    ) -> Result<DefaultAndYardstick<R::Kernel>, TuneError> {
         let fails = |failure: Failure| TuneError::DefaultFails {
             task: spec.name.clone(),
             cause: failure.cause,

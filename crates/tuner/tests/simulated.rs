@@ -312,7 +312,7 @@ impl Runner for Moving {
 
     fn run(&mut self, data: &(), kernel: &Nest, effort: &Effort) -> Result<Timing, Failure> {
         self.1 += 1;
-        let (factor, distance) = if self.1 / 24 % 2 == 0 { (1.0, 185e-9) } else { (0.8, 24e-9) };
+        let (factor, distance) = if (self.1 / 24).is_multiple_of(2) { (1.0, 185e-9) } else { (0.8, 24e-9) };
         let mut timing = self.0.run(data, kernel, effort)?;
         timing.seconds *= factor;
         timing.samples.seconds.iter_mut().for_each(|seconds| *seconds *= factor);
@@ -333,12 +333,12 @@ fn times_do_not_depend_on_where_the_threads_were() {
     });
     let report = report.expect("the run ends well");
     // The first to come near are measured before anybody knows what that does.
-    let differs = |(a, b): &(&(usize, String, Option<f64>), &(usize, String, Option<f64>))| {
-        a.2.zip(b.2).is_none_or(|(a, b)| (a / b - 1.0).abs() > 1e-6)
-    };
     assert!(calm.iter().map(|c| &c.1).eq(seen.iter().map(|c| &c.1)), "the same candidates");
-    let wrong: Vec<usize> =
-        calm.iter().zip(&seen).enumerate().filter(|(_, pair)| differs(pair)).map(|(at, _)| at).collect();
+    let differs = |at: &usize| {
+        let pair = calm[*at].2.zip(seen[*at].2);
+        pair.is_none_or(|(calm, moving)| (calm / moving - 1.0).abs() > 1e-6)
+    };
+    let wrong: Vec<usize> = (0..calm.len()).filter(differs).collect();
     assert!(!wrong.is_empty() && wrong.iter().all(|at| (16..48).contains(at)), "{wrong:?}");
     calm.sort_by(|a, b| a.2.unwrap_or(f64::INFINITY).total_cmp(&b.2.unwrap_or(f64::INFINITY)));
     let best = calm[0].2.expect("seconds").min(report.tasks[0].default_seconds);

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use talweg_runtime::model::Session;
 
 use super::against::{self, AgainstArguments};
+use super::distances::{Apart, Watch};
 use super::model::{Bindings, CompileArguments, LockArguments, inputs, tuned_of};
 use super::{Failure, bench_search, print, turns};
 
@@ -85,7 +86,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     for (at, input) in inputs(&session, &[])?.iter().enumerate() {
         session.input_mut(at).copy_from_slice(input.bytes());
     }
-    let times = samples(&mut session, Duration::from_secs_f64(arguments.budget))?;
+    let mut watch = Watch::default();
+    let mut times = turns::times(Duration::from_secs_f64(arguments.budget), || {
+        watch.before_run(|| session.distance());
+        session.execute().map_err(Failure::work)
+    })?;
+    let apart = watch.apart(&times);
+    times.sort_by(f64::total_cmp);
     let at = |q: f64| quantile(&times, q) * 1e3;
     let (median, low, high) = (at(0.5), at(0.1), at(0.9));
     let (tuned, tasks) = tuned_of(session.model());
@@ -94,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "model": session.model().manifest().model, "threads": threads, "median_ms": median, "p10_ms": low,
             "p90_ms": high, "min_ms": at(0.0), "runs": times.len(), "load_ms": load.as_secs_f64() * 1e3,
             "memory_bytes": session.memory_bytes(), "weights_bytes": session.model().weights().len(),
-            "tuned": tuned, "tasks": tasks,
+            "tuned": tuned, "tasks": tasks, "apart": apart.iter().map(Apart::object).collect::<Vec<_>>(),
         });
         print(&format!("{report}\n"))?;
     } else {
@@ -104,6 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             1e3 / median,
             times.len()
         ))?;
+        print(&apart.iter().map(Apart::line).collect::<String>())?;
     }
     match arguments.turns {
         true => turns::serve(|length| Ok(turns::median(&samples(&mut session, length)?).unwrap_or_default())),

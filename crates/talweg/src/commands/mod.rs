@@ -12,6 +12,7 @@ pub mod config;
 pub mod dashboard;
 pub mod dataset;
 pub mod db;
+mod distances;
 pub mod doctor;
 pub mod explain;
 mod interrupt;
