@@ -96,6 +96,7 @@ mod tests {
         assert_eq!(found.iter().map(|a| a.median).collect::<Vec<_>>(), [1.0, 2.0]);
         assert!((found[0].ns - 24.0).abs() < 1e-6 && (found[0].share - 24.0 / 37.0).abs() < 1e-9);
         assert!(found[1].line().contains("threads 185 ns apart"), "{}", found[1].line());
-        assert!(watch.apart(&seconds[25..]).is_empty(), "one distance is not worth a word");
+        watch.runs.pop();
+        assert!(watch.apart(&[1.0; 12]).is_empty(), "one distance is not worth a word");
     }
 }
