@@ -162,14 +162,13 @@ def make_versions(path, threads, options, folder):
         artefact = folder / f"{path.stem}-{threads}-{spent:.0f}.talweg"
         start = time.perf_counter()
         text = tool.output(
-            options.talweg, "compile", path, "-o", artefact, "--threads", threads, *by, "--json"
+            options.talweg, "compile", path, "-o", artefact, "--threads", threads, *by, "--json",
+            TALWEG_DB=str(database),  # an option must name a database that exists, which tuning has yet to make
         )
         return name, artefact, spent or time.perf_counter() - start, json.loads(text)
 
     database = folder / f"{path.stem}-{threads}.db"
     times = options.tune
-    # An option must name a database that exists, which tuning has yet to make; a setting need not.
-    os.environ["TALWEG_DB"] = str(database)
     out = [compiled("untuned" if times else "talweg", [], 0.0)]
     spent = 0.0
     for mark in times:

@@ -6,17 +6,18 @@ import subprocess
 import sys
 
 
-def environment():
-    """This process's environment, without what would set talweg's options otherwise than the scripts do."""
+def environment(**settings):
+    """This process's environment, without what would set talweg's options otherwise than the scripts do; `settings` are
+    variables of talweg that they do set."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TALWEG_")}
-    return kept | {"TALWEG_CONFIG": "none"}
+    return kept | {"TALWEG_CONFIG": "none"} | settings
 
 
-def output(program, *arguments):
-    """What a call of talweg prints; a failure ends the script with its words."""
+def output(program, *arguments, **settings):
+    """What a call of talweg with these settings prints; a failure ends the script with its words."""
     command = [str(program), *map(str, arguments)]
     result = subprocess.run(
-        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment()
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment(**settings)
     )
     if result.returncode != 0:
         sys.exit(f"error: {' '.join(command)} failed with code {result.returncode}:\n{result.stderr.strip()}")

@@ -205,9 +205,9 @@ def tune(
     listener = progress if callable(progress) else None
     given = [one if isinstance(one, _native.Operator) else os.fspath(one) for one in subjects]
     bound = bindings(dims, shapes, fixed, max_error)
-    text, interrupted = _native.tune(given, settings, bound, listener, parts)
+    text, error = _native.tune(given, settings, bound, listener, parts)
     result = TuneResult._of(text)
-    if interrupted is not None:
-        interrupted.result = result
-        raise interrupted
+    if error is not None:  # an interrupt, or one network of several that failed after the search
+        error.result = result
+        raise error
     return result

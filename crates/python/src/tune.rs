@@ -137,7 +137,7 @@ pub fn tune(
         return Err(error);
     }
     match (result, interrupted) {
-        (Ok(report), interrupted) => Ok((report.to_string(), interrupted)),
+        (Ok((report, failure)), error) => Ok((report.to_string(), error.or(failure.map(raised)))),
         (Err(_), Some(error)) => Err(error),
         (Err(failure), None) => Err(raised(failure)),
     }
@@ -172,14 +172,14 @@ fn attend(events: &mpsc::Receiver<Event>, listener: Option<&Py<PyAny>>, stop: &A
     }
 }
 
-/// All that `talweg tune` does, without printing its result.
+/// All that `talweg tune` does, without printing its result, and the failure of one of the networks.
 fn search(
     subjects: Vec<Subject>,
     settings: &Settings,
     bindings: &Bindings,
     mut options: TuneOptions,
     events: mpsc::Sender<Event>,
-) -> Result<Value, Failure> {
+) -> Result<(Value, Option<Failure>), Failure> {
     let db = database(settings);
     let (mut tasks, mut networks): (Vec<TaskSpec>, Vec<Tuning>) = (Vec::new(), Vec::new());
     let mut read = vec![db.clone()];
@@ -187,7 +187,7 @@ fn search(
         match subject {
             Subject::Model(path) => {
                 let mut network = bindings.open(&path)?;
-                let known = model::database(&db, false)?;
+                let known = if options.resume { model::database(&db, false)? } else { None };
                 let winners = winners(known.as_ref(), &mut network, &options.target, options.threads)?;
                 networks.push(Tuning::add(network, winners, &mut tasks, &options.target)?);
                 read.push(path);
@@ -230,9 +230,9 @@ fn search(
         progress.clear();
     }
     let mut report = report.map_err(classify)?;
-    let tuned = finish(networks, &report, &from, &end, &db)?;
+    let (tuned, failure) = finish(networks, &report, &from, &end, &db);
     report.seconds = started.elapsed().as_secs_f64();
-    Ok(object(&report, &tuned, threads, &db))
+    Ok((object(&report, &tuned, threads, &db), failure))
 }
 
 /// A database or a model that cannot be used is bad input; everything else failed in the work.

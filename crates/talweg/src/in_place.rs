@@ -10,6 +10,9 @@ use talweg_runtime::model::{RunError, Session, Work};
 use crate::allowance::Allowance;
 use crate::turns::{Mode, Turns, mean};
 
+/// The median's share.
+const HALF: f64 = 0.5;
+
 /// How long single runs of a network took, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latency {
@@ -97,7 +100,7 @@ pub fn race(sessions: &mut [&mut Session], budget: Allowance<'_>) -> Result<Race
 impl Race {
     fn of(turns: &Turns<f64>, sessions: usize) -> Race {
         let modes = turns.modes();
-        let first = |mode| quantile(turns.runs(0, mode).copied().collect(), 0.5);
+        let first = |mode| quantile(turns.runs(0, mode).copied().collect(), HALF);
         let ahead = |session: usize| {
             let own = mean(&modes, |mode| first(mode) / ahead(turns, session, mode));
             mean(&modes, first) / own
@@ -109,21 +112,27 @@ impl Race {
     }
 }
 
-/// How many times as fast as the first a session was in a mode, by the rounds in which both were.
+/// How many times as fast as the first a session was in a mode, by the rounds in which both were; where a mode is turns of
+/// several distances, by the rounds in which both were at the same one, if there are any.
 fn ahead(turns: &Turns<f64>, session: usize, mode: Mode) -> f64 {
-    let medians = |at: usize| turns.of(at, mode).map(|runs| runs.map(|runs| quantile(runs.to_vec(), 0.5)));
-    let ratios: Vec<f64> = medians(0).zip(medians(session)).filter_map(|(a, b)| Some(a? / b?)).collect();
-    if !ratios.is_empty() {
-        return quantile(ratios, 0.5);
+    let ratio = |(a, b): (&[f64], &[f64])| quantile(a.to_vec(), HALF) / quantile(b.to_vec(), HALF);
+    for is_same in [true, false] {
+        let ratios: Vec<f64> = turns.pairs(session, mode, is_same).map(ratio).collect();
+        if !ratios.is_empty() {
+            return quantile(ratios, HALF);
+        }
     }
-    let all = |at: usize| quantile(turns.runs(at, mode).copied().collect(), 0.5);
+    let all = |at: usize| quantile(turns.runs(at, mode).copied().collect(), HALF);
     all(0) / all(session)
 }
 
-/// The value that a share of the others are below; zero of none.
+/// The value that a share of the others are below, between two of them by how near it is to each; zero of none.
 fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get((values.len() as f64 * share) as usize).copied().unwrap_or(0.0)
+    let Some(last) = values.len().checked_sub(1) else { return 0.0 };
+    let place = last as f64 * share;
+    let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
+    below + (above - below) * place.fract()
 }
 
 /// Times the steps of sessions that take turns, for so long altogether.
@@ -166,6 +175,25 @@ mod tests {
         assert_eq!((found.min, found.low, found.median, found.high), (0.0, 10.0, 50.0, 90.0));
         assert_eq!((found.quartile, found.runs), (25.0, 101));
         assert_eq!(Latency::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn quantiles_lie_between_values() {
+        assert_eq!(quantile(vec![4.0, 1.0], 0.5), 2.5);
+        assert_eq!(quantile(vec![4.0, 1.0, 2.0, 3.0, 5.0], 0.25), 2.0);
+        assert_eq!((quantile(vec![7.0], 0.25), quantile(Vec::new(), 0.5)), (7.0, 0.0));
+    }
+
+    #[test]
+    fn few_rounds_are_compared_where_both_were_at_one_distance() {
+        let (near, far) = (Some(0), Some(1));
+        // Slower by a tenth at either distance, and twice in the other's worse place.
+        let first = [(far, 1.2), (far, 1.2), (near, 1.0)];
+        let second = [(near, 1.1), (far, 1.32), (far, 1.32)];
+        let race = Race::of(&turns(&[&first, &second]), 2);
+        assert!((race.ahead[1] - 1.0 / 1.1).abs() < 1e-9, "{:?}", race.ahead);
+        let apart = Race::of(&turns(&[&[(far, 1.2)], &[(near, 1.0)]]), 2);
+        assert!((apart.ahead[1] - 1.2).abs() < 1e-9, "nothing else is known: {:?}", apart.ahead);
     }
 
     #[test]

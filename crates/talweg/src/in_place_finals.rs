@@ -212,8 +212,8 @@ struct Seconds {
 pub(crate) struct Measured {
     /// By task and schedule; the fastest of several artefacts that had it.
     times: BTreeMap<(String, Pick), Seconds>,
-    /// What the search found, on one thread.
-    serial: BTreeMap<String, Seconds>,
+    /// What the search found, on one thread, by task.
+    serial: BTreeMap<String, (Pick, Seconds)>,
     /// Steps without a kernel.
     plain: f64,
 }
@@ -232,8 +232,14 @@ impl Measured {
     }
 
     /// Adds what was found, with every kernel on one thread.
-    pub fn add_serial(&mut self, tasks: &[(String, f64)], own: &InPlace) {
-        self.serial.extend(by_task(tasks, own).map(|(text, seconds)| (text.clone(), seconds)));
+    pub fn add_serial(&mut self, proposal: &Proposal, tasks: &[(String, f64)], own: &InPlace) {
+        let pick = |text: &String| proposal.picks.get(text).copied().unwrap_or_default();
+        self.serial.extend(by_task(tasks, own).map(|(text, seconds)| (text.clone(), (pick(text), seconds))));
+    }
+
+    /// Whether a task ran in place by this schedule.
+    pub fn has(&self, text: &str, pick: Pick) -> bool {
+        self.typical(text, pick).is_some()
     }
 
     fn typical(&self, text: &str, pick: Pick) -> Option<f64> {
@@ -285,7 +291,7 @@ impl Measured {
 
     /// The tasks that are faster on one thread; known for what was found only.
     pub fn serial(&self, best: &Proposal) -> BTreeSet<String> {
-        let is_faster = |(text, one): (&String, &Seconds)| {
+        let is_faster = |(text, (_, one)): (&String, &(Pick, Seconds))| {
             let pick = best.picks.get(text).copied().unwrap_or_default();
             let all = self.typical(text, pick)?;
             (one.typical < all * (1.0 - ONE_THREAD_WINS)).then(|| text.clone())
@@ -297,7 +303,8 @@ impl Measured {
     pub fn of(&self, tasks: &[Task], pick: &dyn Fn(&Task) -> Pick, limits: &[Option<usize>]) -> InPlace {
         let seconds = |at: usize| {
             let task = &tasks[at];
-            let serial = self.serial.get(&task.text).filter(|_| limits.get(at) == Some(&Some(1)));
+            let serial = self.serial.get(&task.text).filter(|(found, _)| *found == pick(task));
+            let serial = serial.filter(|_| limits.get(at) == Some(&Some(1))).map(|(_, seconds)| seconds);
             let known = serial.or_else(|| self.times.get(&(task.text.clone(), pick(task))));
             let uses = task.uses as f64;
             known.map_or((0.0, 0.0), |seconds| (uses * seconds.calm, uses * seconds.typical))
@@ -308,7 +315,8 @@ impl Measured {
 
     /// What the database is to know of a task: its schedule, compared with the default in place where that was there, and by
     /// the search otherwise. What did not run in place, because another algorithm is faster, is taken to be so many times slower
-    /// there than alone, as the network is: algorithms are chosen by these times again.
+    /// there than alone, as the network is: algorithms are chosen by these times again. A guess of that kind does not replace
+    /// what earlier runs have proven.
     pub fn to_store(&self, task: &Task, pick: Pick, reports: &Reports<'_>, slower: f64) -> Option<NewBest> {
         let report = reports.get(&task.text)?;
         let (record, alone) = match pick {
@@ -320,7 +328,10 @@ impl Measured {
             }
             Pick::Stored => return None,
         };
-        let own = self.typical(&task.text, pick).unwrap_or(alone * slower);
+        let measured = self.typical(&task.text, pick);
+        let earlier = report.proven.as_ref().filter(|_| measured.is_none());
+        let (record, alone) = earlier.map_or((record, alone), |proven| (proven.record, proven.seconds));
+        let own = measured.unwrap_or(alone * slower);
         let default = self.typical(&task.text, Pick::Default).unwrap_or(own * report.default_seconds / alone);
         Some(NewBest { record, default_seconds: default, ab_ratio: default / own })
     }
@@ -518,14 +529,27 @@ mod tests {
         measured.add(&way(1, &scheme, Pick::Default), &tasks(&scheme), &in_place(7.0));
         assert_eq!(measured.best(&found, &network).ways, [(step, 1)].into());
         // One thread, where it is clearly faster than what was chosen.
-        measured.add_serial(&tasks(&direct), &in_place(9.9));
+        measured.add_serial(&found, &tasks(&direct), &in_place(9.9));
         assert!(measured.serial(&found).is_empty());
-        measured.add_serial(&tasks(&direct), &in_place(5.0));
+        measured.add_serial(&found, &tasks(&direct), &in_place(5.0));
         assert_eq!(measured.serial(&found), BTreeSet::from([direct.clone()]));
         // What is stored is the comparison in place, one use each.
         let (first, task) = (report(12.0, vec![contender(0, 6.0, "i")]), network.program.tasks[0].clone());
         let reports: Reports<'_> = [(direct, &first)].into();
         let best = measured.to_store(&task, Pick::Found(0), &reports, 9.0).expect("it is known");
         assert_eq!((best.record, best.default_seconds, best.ab_ratio), (RecordId::from_number(0), 4.0, 0.8));
+        // What has not run in place is a guess, which does not replace what was proven.
+        let store = |proven| {
+            let report = TaskReport { proven, ..first.clone() };
+            let best = Measured::default().to_store(
+                &task,
+                Pick::Found(0),
+                &[(task.text.clone(), &report)].into(),
+                1.5,
+            );
+            best.map(|best| (best.record, best.default_seconds / best.ab_ratio))
+        };
+        assert_eq!(store(None), Some((RecordId::from_number(0), 9.0)));
+        assert_eq!(store(Some(contender(7, 8.0, "j"))), Some((RecordId::from_number(7), 12.0)));
     }
 }

@@ -136,6 +136,17 @@ pub struct Comparison {
     pub explanation: Option<String>,
 }
 
+/// A task's schedule to be stored as the best.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Best {
+    /// The task's text.
+    pub task: String,
+    /// Whether it ran in place; otherwise it says how fast an algorithm would be that lost.
+    pub is_measured: bool,
+    /// Its record and times.
+    pub best: NewBest,
+}
+
 /// What was settled on.
 pub struct Settled {
     /// The artefact.
@@ -152,8 +163,8 @@ pub struct Settled {
     pub comparison: Option<Comparison>,
     /// Why there is none, if it was tried.
     pub not_compared: Option<String>,
-    /// The records of the schedules, as the comparison in place saw them.
-    pub bests: Vec<NewBest>,
+    /// The schedules to be stored.
+    pub bests: Vec<Best>,
     /// How many artefacts were compared, the default among them.
     pub compared: usize,
 }
@@ -333,7 +344,17 @@ fn compare(
     let name = |task: &Task| reports.get(&task.text).map(|report| report.name.clone());
     let slower = if alone > 0.0 { (in_place.typical.iter().sum::<f64>() / alone).max(1.0) } else { 1.0 };
     let others = network.program.alternatives();
-    let store = |task: &Task| measured.to_store(task, pick(task), reports, slower);
+    // What the other algorithms have in hand: the default network knows nothing of theirs.
+    let other_pick = |task: &Task| match default_won {
+        true => found.picks.get(&task.text).copied().unwrap_or_default(),
+        false => pick(task),
+    };
+    let own = tasks.iter().map(|task| (task, pick(task)));
+    let all = own.chain(others.iter().map(|task| (task, other_pick(task))));
+    let store = |(task, pick): (&Task, Pick)| {
+        let best = measured.to_store(task, pick, reports, slower)?;
+        Some(Best { task: task.text.clone(), is_measured: measured.has(&task.text, pick), best })
+    };
     Ok(Some(Settled {
         lock: Lock::new(network, &choices, &limits, &settling.from),
         artefact,
@@ -342,7 +363,7 @@ fn compare(
         default_won,
         comparison: Some(Comparison { default, tuned, alone, in_place, explanation }),
         not_compared: None,
-        bests: tasks.iter().chain(&others).filter_map(store).collect(),
+        bests: all.filter_map(store).collect(),
         compared,
     }))
 }
@@ -416,7 +437,7 @@ fn measure(
         measured.add(&entrant.proposal, &entrant.tasks, &own);
     }
     if let (Some(found), Some(own)) = (entrants.first(), times.next()) {
-        measured.add_serial(&found.tasks, &own);
+        measured.add_serial(&found.proposal, &found.tasks, &own);
     }
     Ok(measured)
 }

@@ -38,6 +38,12 @@ pub(crate) struct Mode {
     pub share: f64,
 }
 
+impl Mode {
+    fn has<R>(&self, turn: &Turn<R>) -> bool {
+        self.distance.is_none() || turn.distance == self.distance
+    }
+}
+
 impl<R> Turns<R> {
     /// Gives sessions turns for so long altogether: a run that does not count, then some that do, which `run` does.
     pub fn take(
@@ -89,17 +95,17 @@ impl<R> Turns<R> {
         counts.iter().map(mode).collect()
     }
 
-    /// The runs of a session in a mode, turn by turn; none where the turn is of another mode.
-    pub fn of(&self, session: usize, mode: Mode) -> impl Iterator<Item = Option<&[R]>> {
-        let is_of = move |turn: &&Turn<R>| mode.distance.is_none() || turn.distance == mode.distance;
-        self.sessions[session]
-            .iter()
-            .map(move |turn| Some(turn).filter(is_of).map(|turn| turn.runs.as_slice()))
+    /// The runs of the first session and of another in the rounds in which both turns are of a mode, and at one distance if
+    /// that is wanted.
+    pub fn pairs(&self, session: usize, mode: Mode, is_same: bool) -> impl Iterator<Item = (&[R], &[R])> {
+        let both = self.sessions[0].iter().zip(&self.sessions[session]);
+        both.filter(move |(a, b)| mode.has(a) && mode.has(b) && (!is_same || a.distance == b.distance))
+            .map(|(a, b)| (a.runs.as_slice(), b.runs.as_slice()))
     }
 
     /// All runs of a session in a mode.
     pub fn runs(&self, session: usize, mode: Mode) -> impl Iterator<Item = &R> {
-        self.of(session, mode).flatten().flatten()
+        self.sessions[session].iter().filter(move |turn| mode.has(turn)).flat_map(|turn| &turn.runs)
     }
 }
 

@@ -147,7 +147,14 @@ fn an_artefact_takes_no_options_of_the_import() {
     let folder = folder();
     let at = folder.path();
     succeeds(at, &["compile", "open.onnx", "--dim", "batch=2", "-o", "open.talweg"]);
-    for given in [["--dim", "batch=8"], ["--shape", "x=8,3"], ["--fix", "x=x.npy"], ["--max-error", "0"]] {
+    let options = [
+        ["--dim", "batch=8"],
+        ["--shape", "x=8,3"],
+        ["--fix", "x=x.npy"],
+        ["--max-error", "0"],
+        ["--db", "a.db"],
+    ];
+    for given in options {
         for verb in ["run", "bench", "profile"] {
             let wanted = format!("open.talweg is compiled already; give the ONNX file with {}", given[0]);
             refuses(at, &[&[verb, "open.talweg"], &given[..]].concat(), &[&wanted]);
@@ -176,7 +183,7 @@ fn a_database_that_is_named_must_be_there() {
 }
 
 #[test]
-fn an_artefact_is_not_written_over_what_is_read() {
+fn results_are_not_written_over_what_is_read() {
     let folder = folder();
     let at = folder.path();
     let model = std::fs::read(at.join("good.onnx")).unwrap();
@@ -186,6 +193,13 @@ fn an_artefact_is_not_written_over_what_is_read() {
     refuses(at, &["compile", "good.onnx", "-o", "./good.onnx", "--emit", "so"], &wanted);
     refuses(at, &["compile", "good.onnx", "--lock", "good.lock", "-o", "good.lock"], &["`good.lock`"]);
     refuses(at, &["tune", "good.onnx", "--trials", "1", "-o", "good.onnx"], &wanted);
+    refuses(at, &["run", "good.onnx", "--output", "good.onnx"], &wanted);
+    refuses(at, &["profile", "good.onnx", "--trace", "good.onnx"], &wanted);
+    succeeds(at, &["tune", "good.onnx", "--trials", "1"]);
+    let db = std::fs::read(at.join("talweg.db")).unwrap();
+    refuses(at, &["db", "export", "talweg.db"], &["would replace `talweg.db`"]);
+    refuses(at, &["report", "-o", "talweg.db"], &["would replace `talweg.db`"]);
+    assert!(std::fs::read(at.join("talweg.db")).unwrap() == db, "the database has changed");
     assert_eq!(std::fs::read(at.join("good.onnx")).unwrap(), model);
     // Another file may be replaced.
     std::fs::write(at.join("out.talweg"), "something else").unwrap();

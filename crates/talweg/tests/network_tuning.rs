@@ -221,8 +221,8 @@ fn a_killed_run_leaves_a_sound_database_and_is_resumed() {
 }
 
 /// Interrupts tuning after a message; what it reports.
-fn interrupted(folder: &Path, until: &str) -> Value {
-    let (child, mut stderr) = tuning(folder, &["--budget", "1h"], until);
+fn interrupted(folder: &Path, more: &[&str], until: &str) -> Value {
+    let (child, mut stderr) = tuning(folder, &[&["--budget", "1h"], more].concat(), until);
     // SAFETY: the process is a child of this one and has not been waited for, so its number is its own.
     assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
     std::io::copy(&mut stderr, &mut std::io::sink()).expect("the rest of its messages");
@@ -238,7 +238,7 @@ fn an_interrupt_still_writes_the_best_artefact() {
     for until in [": ", "saved"] {
         let folder = folder();
         let at = folder.path();
-        interrupted(at, until);
+        interrupted(at, &[], until);
         succeeds(at, &["run", "net.talweg", "--output", "y.npy"]);
         succeeds(at, &["compile", "net.onnx", "--lock", "net.talweg.lock", "-o", "again.talweg"]);
         let bytes = |name: &str| std::fs::read(at.join(name)).expect("an artefact");
@@ -306,10 +306,12 @@ fn an_interrupt_before_all_tasks_have_begun_keeps_what_earlier_runs_have_stored(
         db.store_best(&best, Replace::Always).expect("it is stored");
     }
     drop(db);
-    let report = interrupted(at, ": ");
+    let report = interrupted(at, &[], ": ");
     succeeds(at, &["compile", "net.onnx", "-o", "stored.talweg"]);
     let bytes = |name: &str| std::fs::read(at.join(name)).expect("an artefact");
     assert!(bytes("net.talweg") == bytes("stored.talweg"), "the bits differ: {report}");
+    let report = interrupted(at, &["--fresh"], ": ");
+    assert!(bytes("net.talweg") != bytes("stored.talweg"), "earlier runs are not to count: {report}");
 }
 
 #[test]
@@ -354,6 +356,22 @@ fn networks_are_tuned_together() {
     }
     refuses(at, &["tune", "matmul:m=4,n=4,k=4", "-o", "a"], &["--output is for models"]);
     refuses(at, &["tune", "net.onnx", "--least-gain", "200"], &["--least-gain"]);
+}
+
+#[test]
+fn a_network_that_cannot_be_written_takes_none_of_the_others_with_it() {
+    let folder = folder();
+    let at = folder.path();
+    let more = ["other.onnx", "--trials", "8"];
+    let (child, mut stderr) = tuning(at, &more, ": ");
+    std::fs::create_dir(at.join("net.talweg")).expect("a folder in its place");
+    std::io::copy(&mut stderr, &mut std::io::sink()).expect("the rest of its messages");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(2));
+    let report = json(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!(report["networks"].as_array().map(Vec::len), Some(1), "{report}");
+    assert_eq!(report["networks"][0]["output"], "other.talweg");
+    succeeds(at, &["run", "other.talweg", "--output", "y.npy"]);
 }
 
 #[test]

@@ -120,7 +120,7 @@ pub fn run(
     for _ in 0..arguments.rounds {
         go_on(&stop)?;
         std::thread::sleep(PAUSE);
-        rows[0].add(turns::times(each, || session.execute().map_err(Failure::work))?);
+        rows[0].add(turns::times(each, || turns::seconds(session))?);
         for (slot, row) in running.iter_mut().zip(&mut rows[1..]) {
             go_on(&stop)?;
             left_out.extend(turn_of(slot, row, each).map(|why| (row.name.clone(), why)));

@@ -89,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut watch = Watch::default();
     let mut times = turns::times(Duration::from_secs_f64(arguments.budget), || {
         watch.before_run(|| session.distance());
-        session.execute().map_err(Failure::work)
+        turns::seconds(&mut session)
     })?;
     let apart = watch.apart(&times);
     times.sort_by(f64::total_cmp);
@@ -134,7 +134,7 @@ fn pin_caller() -> Result<(), Failure> {
 
 /// Seconds of single runs, ascending, after some that do not count.
 fn samples(session: &mut Session, budget: Duration) -> Result<Vec<f64>, Failure> {
-    let mut times = turns::times(budget, || session.execute().map_err(Failure::work))?;
+    let mut times = turns::times(budget, || turns::seconds(session))?;
     times.sort_by(f64::total_cmp);
     Ok(times)
 }

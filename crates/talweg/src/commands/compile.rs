@@ -62,8 +62,8 @@ enum Emit {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let start = Instant::now();
     let threads = arguments.compile.threads()?;
-    let read = [Some(&arguments.model.model), Some(&arguments.compile.db), arguments.lock.lock.as_ref()];
-    check_output(&arguments.output, read.into_iter().flatten())?;
+    let read = arguments.model.files().chain([&arguments.compile.db]).chain(&arguments.lock.lock);
+    check_output(&arguments.output, read)?;
     let lock = arguments.lock.read()?;
     let target = match (&lock, arguments.target.as_str()) {
         (Some(lock), "lock") => lock.target.clone(),

@@ -13,7 +13,7 @@ use talweg_ops::Spec;
 use talweg_target::Target;
 use talweg_tuner::records::task_key;
 
-use super::{DEFAULT_DB, Failure, check_threads, print};
+use super::{DEFAULT_DB, Failure, check_output, check_threads, print};
 
 /// Arguments of `talweg db`.
 #[derive(Args)]
@@ -320,6 +320,7 @@ fn export(db: &Database, file: Option<&PathBuf>, json: bool) -> Result<(), Failu
     let Some(path) = file else {
         return db.export(std::io::stdout().lock()).map(|_| ()).map_err(refused);
     };
+    check_output(path, [&db.path().to_path_buf()])?;
     let failed = |e: std::io::Error| Failure::input(format!("{}: {e}", path.display()));
     let mut outcome = Ok(Exported::default());
     let written = write_whole(path, |file| {

@@ -136,6 +136,11 @@ impl CompileArguments {
         Ok(threads)
     }
 
+    /// An option of the command line that only compiling heeds.
+    fn of_import(&self) -> Option<&'static str> {
+        self.given.has("db").then_some("--db")
+    }
+
     /// The database, if there is one; one that the command line names must be there.
     pub fn database(&self) -> Result<Option<Database>, Failure> {
         database(&self.db, self.given.has("db"))
@@ -154,6 +159,11 @@ impl ModelArguments {
         let mut start = [0; 6];
         let read = std::fs::File::open(&self.model).and_then(|mut file| file.read_exact(&mut start));
         read.is_ok() && &start == b"talweg"
+    }
+
+    /// The files it is read from.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.model].into_iter().chain(self.bindings.fixed.iter().map(|(_, file)| file))
     }
 
     /// The inputs that are fixed, with their values. They are constants for talweg, and ordinary inputs for others.
@@ -195,7 +205,7 @@ impl ModelArguments {
     pub fn load(&self, compile: &CompileArguments) -> Result<Arc<Model>, Failure> {
         if self.is_artefact() {
             let path = self.model.display();
-            if let Some(option) = self.bindings.of_import() {
+            if let Some(option) = self.bindings.of_import().or(compile.of_import()) {
                 return Err(is_compiled(&self.model, option));
             }
             return Ok(Arc::new(

@@ -8,7 +8,7 @@ use talweg_runtime::model::{Session, Work};
 use talweg_target::measure_peak;
 
 use super::model::{CompileArguments, ModelArguments, inputs};
-use super::{Failure, print, write_file};
+use super::{Failure, check_output, print, write_file};
 
 /// Arguments of `talweg profile`.
 #[derive(Args)]
@@ -43,6 +43,9 @@ struct Row {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(path) = &arguments.trace {
+        check_output(path, arguments.model.files().chain([&arguments.compile.db]))?;
+    }
     let threads = arguments.compile.threads()?;
     let mut session = arguments.model.session(&arguments.compile)?;
     for (at, input) in inputs(&session, &[])?.iter().enumerate() {

@@ -8,7 +8,7 @@ use talweg_report::{ReportError, Roofs, Selection, page, peers};
 use talweg_target::Target;
 
 use super::db::{now, refused};
-use super::{DEFAULT_DB, Failure, print, write_file};
+use super::{DEFAULT_DB, Failure, check_output, print, write_file};
 use crate::roofline::Machine;
 
 /// Arguments of `talweg report`.
@@ -48,6 +48,9 @@ fn failed(error: ReportError) -> Failure {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if !arguments.json {
+        check_output(&arguments.output, arguments.peers.iter().chain([&arguments.db]))?;
+    }
     let text = match &arguments.peers {
         Some(path) => {
             let read = std::fs::read_to_string(path);

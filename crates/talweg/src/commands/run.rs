@@ -7,7 +7,7 @@ use serde_json::json;
 use talweg_runtime::model::Port;
 
 use super::model::{CompileArguments, ModelArguments, inputs, parse_file, write_arrays};
-use super::{Failure, print};
+use super::{Failure, check_output, print};
 
 /// Arguments of `talweg run`.
 #[derive(Args)]
@@ -33,6 +33,10 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(path) = &arguments.output {
+        let given = arguments.inputs.iter().map(|(_, file)| file);
+        check_output(path, arguments.model.files().chain(given).chain([&arguments.compile.db]))?;
+    }
     let mut session = arguments.model.session(&arguments.compile)?;
     let inputs = inputs(&session, &arguments.inputs)?;
     let outputs = session.run(&inputs).map_err(Failure::input)?;

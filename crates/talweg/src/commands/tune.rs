@@ -118,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     for text in &arguments.specs {
         if is_model(text) {
             let mut network = arguments.bindings.clone().of(PathBuf::from(text)).network()?;
-            let db = database(&arguments.db, false)?;
+            let db = if options.resume { database(&arguments.db, false)? } else { None };
             let winners = winners(db.as_ref(), &mut network, &options.target, threads)?;
             networks.push(Tuning::add(network, winners, &mut tasks, &options.target)?);
             continue;
@@ -170,17 +170,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let finishing = Instant::now();
     progress.clear();
     let mut report = report.map_err(classify)?;
-    let tuned = tune_network::finish(networks, &report, &from, &end, &arguments.db)?;
+    let (tuned, failure) = tune_network::finish(networks, &report, &from, &end, &arguments.db);
     report.seconds += finishing.elapsed().as_secs_f64();
     if arguments.json {
         let mut object = object(&report, arguments, threads);
         if !tuned.is_empty() {
             object["networks"] = tuned.iter().map(Tuned::object).collect();
         }
-        return print(&format!("{object}\n"));
+        print(&format!("{object}\n"))?;
+    } else {
+        let networks: String = tuned.iter().map(Tuned::readable).collect();
+        print(&(readable(&report, arguments) + &networks))?;
     }
-    let networks: String = tuned.iter().map(Tuned::readable).collect();
-    print(&(readable(&report, arguments) + &networks))
+    failure.map_or(Ok(()), Err)
 }
 
 /// Whether an argument names a model's file and not an operator.

@@ -1,6 +1,6 @@
 //! The part of `talweg tune` that is about whole networks: their tasks before the search, their artefacts after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -44,6 +44,8 @@ pub struct Tuning {
     winners: Winners,
     /// The positions, among all tasks, of the network's own and of those of other algorithms, by their texts.
     positions: BTreeMap<String, usize>,
+    /// The texts of tasks of other algorithms that do not fit into memory.
+    skipped: BTreeSet<String>,
     /// Its steps, with the tasks that can do each.
     steps: Vec<Fork>,
     /// Where the artefact goes.
@@ -82,7 +84,7 @@ impl Tuning {
         tasks: &mut Vec<TaskSpec>,
         target: &Target,
     ) -> Result<Tuning, Failure> {
-        let mut positions = BTreeMap::new();
+        let (mut positions, mut skipped) = (BTreeMap::new(), BTreeSet::new());
         let own = network.program.tasks.iter().enumerate();
         let own = own.map(|(at, task)| (task.clone(), network.nodes_of(at), task.uses as f64));
         let others = network.contenders(target).into_iter().map(|(task, nodes)| (task, nodes, 0.0));
@@ -95,6 +97,7 @@ impl Tuning {
             match check_memory(&task.dag) {
                 Err(why) if weight == 0.0 => {
                     eprintln!("warning: a way that the network does not need is not tuned: {why}");
+                    skipped.insert(task.text);
                     continue;
                 }
                 fits => fits.map_err(Failure::input)?,
@@ -106,11 +109,11 @@ impl Tuning {
         }
         let steps = steps(&network, &positions);
         let output = PathBuf::from(format!("{}.talweg", network.program.graph.name));
-        Ok(Tuning { network, winners, positions, steps, output, baseline: None })
+        Ok(Tuning { network, winners, positions, skipped, steps, output, baseline: None })
     }
 }
 
-/// Removes ways whose tasks fail, lest an estimate chooses them; what is chosen and the direct ways stay.
+/// Removes ways whose tasks fail or do not fit, lest an estimate chooses them; what is chosen and the direct ways stay.
 fn remove_ways(network: &mut Network, fails: &dyn Fn(&str) -> bool) {
     for fork in &mut network.program.forks {
         let taken = fork.chosen().task.text.clone();
@@ -217,16 +220,17 @@ pub fn prepare(
 
 /// Settles on an artefact for every network, writes it with its lock, and stores the schedules it has as the best. All of it
 /// is to be done when the budget is used up, and is done soon when somebody stops it. A network that fails takes none of the
-/// others with it.
+/// others with it: the last failure is returned beside them, others are said.
 pub fn finish(
     networks: Vec<Tuning>,
     report: &TuneReport,
     from: &Provenance,
     end: &End,
     db: &Path,
-) -> Result<Vec<Tuned>, Failure> {
+) -> (Vec<Tuned>, Option<Failure>) {
     let compare = (report.reason != StopReason::Interrupted).then(|| comparing(end.budget));
     let (mut out, mut failures) = (Vec::new(), Vec::new());
+    let mut in_place = BTreeSet::new();
     let count = networks.len() as u32;
     for (at, mut tuning) in networks.into_iter().enumerate() {
         let name = tuning.network.program.graph.name.clone();
@@ -241,28 +245,31 @@ pub fn finish(
         let max_error = tuning.network.max_error;
         let (from, stop) = (from.clone(), end.stop.clone());
         let settling = Settling { from, winners, jobs: jobs(), compare, until, max_error, stop };
-        match finish_one(tuning, report, &settling, db) {
+        match finish_one(tuning, report, &settling, db, &mut in_place) {
             Ok(tuned) => out.extend(tuned),
             Err(failure) => failures.push(failure.of(&name)),
         }
     }
-    let Some(last) = failures.pop() else { return Ok(out) };
+    let last = failures.pop();
     failures.iter().for_each(|failure| eprintln!("error: {failure}"));
-    Err(last)
+    (out, last)
 }
 
-/// Settles on an artefact for one network, and keeps it.
+/// Settles on an artefact for one network, and keeps it. `in_place` are the tasks that have run in this network or an earlier
+/// one, which says more than what another is guessed to take.
 fn finish_one(
     tuning: Tuning,
     report: &TuneReport,
     settling: &Settling,
     db: &Path,
+    in_place: &mut BTreeSet<String>,
 ) -> Result<Option<Tuned>, Failure> {
-    let Tuning { mut network, positions, output, baseline, .. } = tuning;
+    let Tuning { mut network, positions, skipped, output, baseline, .. } = tuning;
     let Some(baseline) = baseline else { return Ok(None) };
     let known = |(text, at): (&String, &usize)| Some((text.clone(), report.of(*at)?));
     let reports: Reports<'_> = positions.iter().filter_map(known).collect();
-    let fails = |text: &str| positions.get(text).is_some_and(|at| report.left_out.contains(at));
+    let is_left_out = |text: &str| positions.get(text).is_some_and(|at| report.left_out.contains(at));
+    let fails = |text: &str| skipped.contains(text) || is_left_out(text);
     remove_ways(&mut network, &fails);
     let model = network.program.graph.name.clone();
     let settled = settle(network, baseline, &reports, settling).map_err(Failure::work)?;
@@ -272,7 +279,9 @@ fn finish_one(
         );
     }
     // One that fails does not keep the other from being tried.
-    let stored = store(&settled.bests, db);
+    let bests = settled.bests.iter().filter(|one| one.is_measured || !in_place.contains(&one.task));
+    let stored = store(&bests.map(|one| one.best).collect::<Vec<_>>(), db);
+    in_place.extend(settled.bests.iter().filter(|one| one.is_measured).map(|one| one.task.clone()));
     settled.artefact.write(&output).map_err(Failure::input)?;
     let lock = Lock::beside(&output);
     settled.lock.write(&lock).map_err(Failure::input)?;

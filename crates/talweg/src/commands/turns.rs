@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use talweg_runtime::model::Session;
+
 use super::{Failure, print};
 
 /// The share of a turn whose runs do not count, the same for the peers (`peer_process.py`).
@@ -10,9 +12,16 @@ const WARM_UP: f64 = 0.2;
 /// How many runs count, however long they take.
 const LEAST: usize = 3;
 
-/// Seconds of single runs, taken for about so long. The first run is neither counted nor part of that time: it finds the
-/// caches as others left them.
-pub fn times(length: Duration, mut run: impl FnMut() -> Result<(), Failure>) -> Result<Vec<f64>, Failure> {
+/// Seconds of one run.
+pub fn seconds(session: &mut Session) -> Result<f64, Failure> {
+    let begin = Instant::now();
+    session.execute().map_err(Failure::work)?;
+    Ok(begin.elapsed().as_secs_f64())
+}
+
+/// Seconds of single runs, as `run` says them, taken for about so long. The first run is neither counted nor part of that
+/// time: it finds the caches as others left them.
+pub fn times(length: Duration, mut run: impl FnMut() -> Result<f64, Failure>) -> Result<Vec<f64>, Failure> {
     run()?;
     let start = Instant::now();
     while start.elapsed() < length.mul_f64(WARM_UP) {
@@ -20,9 +29,7 @@ pub fn times(length: Duration, mut run: impl FnMut() -> Result<(), Failure>) -> 
     }
     let mut times = Vec::new();
     while times.len() < LEAST || start.elapsed() < length {
-        let begin = Instant::now();
-        run()?;
-        times.push(begin.elapsed().as_secs_f64());
+        times.push(run()?);
     }
     Ok(times)
 }
@@ -66,8 +73,9 @@ mod tests {
             calls = 0;
             let run = || {
                 calls += 1;
-                std::thread::sleep(Duration::from_millis(if calls == 1 { cold } else { warm }));
-                Ok(())
+                let length = Duration::from_millis(if calls == 1 { cold } else { warm });
+                std::thread::sleep(length);
+                Ok(length.as_secs_f64())
             };
             let times = times(Duration::from_millis(length), run).expect("nothing fails");
             (times, calls)

@@ -11,8 +11,10 @@ use talweg_search::objective::{Fork, Network};
 use super::contestant::Contestant;
 use super::playoff::Playoff;
 
-/// What all runs of a comparison share.
+/// What all runs of a comparison share. A file with settings that are not among these is of another version, and its run
+/// may mean something else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Seconds of each run, from the start of its process; none where trials are counted.
     pub budget: Option<f64>,
@@ -398,6 +400,9 @@ mod tests {
         assert_eq!((run.curve.as_slice(), run.end()), (&[(0.5, 10.0), (2.0, 8.5)][..], 3.5));
         let run = Run::from_report("relu:n=4", &felix(), 1, &settings(true), REPORT).expect("a report");
         assert_eq!((run.curve.as_slice(), run.end()), (&[(0.0, 10.0), (17.0, 8.5)][..], 40.0));
+        let mut older = serde_json::to_value(settings(false)).expect("settings");
+        older["share"] = 3.0.into();
+        assert!(serde_json::from_value::<Settings>(older).is_err(), "another version's");
         let bad = Run::from_report("relu:n=4", &felix(), 1, &settings(true), "{}");
         assert!(matches!(bad, Err(ContestError::Report { field: "curve", .. })), "{bad:?}");
         let none = r#"{"curve": [], "curve_trials": []}"#;
