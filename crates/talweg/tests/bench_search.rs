@@ -143,7 +143,8 @@ fn what_networks_had_in_hand_is_timed_as_a_whole() {
     let arguments = ["--budget", "6s", "--seeds", "1", "--threads", "1", "--playoff", "1", "--from-default"];
     let more =
         ["--strategies", "genetic,random", "--share", "2,3", "--ops", network, "--output", output, "--json"];
-    let (json, told) = succeeds(&[&arguments[..], &more].concat());
+    let all = [&arguments[..], &more].concat();
+    let (json, told) = succeeds(&all);
     assert!(!told.contains("was not compared"), "{told}");
     let object: Value = serde_json::from_str(&json).expect("one JSON object");
     assert_eq!(object["table"]["reference"], "genetic");
@@ -164,6 +165,15 @@ fn what_networks_had_in_hand_is_timed_as_a_whole() {
     let contestant = result["contestant"].as_str().expect("a run");
     assert!(["random-2", "random-3"].contains(&contestant), "{object}");
     assert!(result["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{object}");
+
+    // As if it had been killed in the playoff, which alone is made again.
+    let files = runs(&folder);
+    let (playoff, _) = files.iter().find(|(name, _)| name.contains(".playoff.")).expect("a playoff");
+    std::fs::remove_file(folder.join("runs").join(playoff)).expect("it is gone");
+    let (json, told) = succeeds(&all);
+    assert!(told.contains("3 of 3 runs are in") && !told.contains(" trials in "), "{told}");
+    let again: Value = serde_json::from_str(&json).expect("one JSON object");
+    assert_eq!(again["playoffs"][0]["entries"].as_array().map(Vec::len), Some(3), "{again}");
 }
 
 #[test]

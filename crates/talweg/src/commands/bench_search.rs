@@ -144,9 +144,6 @@ struct Bench {
     folder: Folder,
 }
 
-/// A run that is to be made.
-type Planned<'a> = (&'a str, u64, &'a Contestant);
-
 impl Bench {
     fn new(arguments: &Arguments) -> Result<Bench, Failure> {
         check_threads(arguments.threads)?;
@@ -191,67 +188,72 @@ impl Bench {
         Ok(Bench { contestants, reference, specs, seeds: arguments.seeds, settings, playoff, folder })
     }
 
-    /// All runs: the searches of one operator and seed one after another, so that what disturbs the machine for a while
-    /// disturbs all of them.
-    fn planned(&self) -> impl Iterator<Item = Planned<'_>> {
-        let pairs =
-            self.specs.iter().flat_map(move |spec| (0..self.seeds).map(move |seed| (spec.as_str(), seed)));
-        pairs.flat_map(move |(spec, seed)| self.contestants.iter().map(move |c| (spec, seed, c)))
+    /// All operators with all seeds.
+    fn pairs(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.specs.iter().flat_map(move |spec| (0..self.seeds).map(move |seed| (spec.as_str(), seed)))
+    }
+
+    /// A run that has been made.
+    fn known(&self, spec: &str, seed: u64, contestant: &Contestant) -> Result<Option<Run>, Failure> {
+        self.folder.run(spec, &contestant.name, seed, &self.settings).map_err(classify)
+    }
+
+    /// A playoff that has been made, of all contestants.
+    fn known_playoff(&self, spec: &str, seed: u64) -> Result<Option<Playoff>, Failure> {
+        let names: Vec<&str> = self.contestants.iter().map(|c| c.name.as_str()).collect();
+        self.folder.playoff(spec, seed, &names).map_err(classify)
     }
 
     /// Everything the folder has of this comparison, by the times of the playoffs where there were some.
     fn finished(&self) -> Result<(Vec<Run>, Vec<Playoff>), Failure> {
-        let mut runs = Vec::new();
-        for (spec, seed, contestant) in self.planned() {
-            runs.extend(self.folder.run(spec, &contestant.name, seed, &self.settings).map_err(classify)?);
-        }
-        let names: Vec<&str> = self.contestants.iter().map(|c| c.name.as_str()).collect();
-        let mut playoffs = Vec::new();
-        for spec in &self.specs {
-            for seed in 0..self.seeds {
-                playoffs.extend(self.folder.playoff(spec, seed, &names).map_err(classify)?);
+        let (mut runs, mut playoffs) = (Vec::new(), Vec::new());
+        for (spec, seed) in self.pairs() {
+            for contestant in &self.contestants {
+                runs.extend(self.known(spec, seed, contestant)?);
             }
+            playoffs.extend(self.known_playoff(spec, seed)?);
         }
         Ok((runs.iter().map(|run| run.retimed(&playoffs)).collect(), playoffs))
     }
 
-    /// Makes the runs that are missing; what failed.
+    /// Makes the runs and playoffs that are missing; what failed. The searches of one operator and seed run one after another,
+    /// so that what disturbs the machine for a while disturbs all of them.
     fn run_all(&self) -> Result<Vec<String>, Failure> {
-        let mut missing = Vec::new();
-        for (spec, seed, contestant) in self.planned() {
-            if self.folder.run(spec, &contestant.name, seed, &self.settings).map_err(classify)?.is_none() {
-                missing.push((spec, seed, contestant));
+        let (mut at, mut total) = (0, 0);
+        for (spec, seed) in self.pairs() {
+            for contestant in &self.contestants {
+                total += 1;
+                at += usize::from(self.known(spec, seed, contestant)?.is_some());
             }
         }
-        let total = self.planned().count();
-        let known = total - missing.len();
-        if known > 0 {
-            eprintln!("{known} of {total} runs are in {} already", self.folder.path().display());
+        if at > 0 {
+            eprintln!("{at} of {total} runs are in {} already", self.folder.path().display());
         }
         let mut failed = Vec::new();
-        for (at, (spec, seed, contestant)) in missing.iter().enumerate() {
-            let name = format!("{}, {}, seed {seed}", name_of(spec), contestant.name);
-            match self.tune(spec, *seed, contestant) {
-                Ok(run) => {
-                    self.folder.keep(&run).map_err(classify)?;
-                    eprintln!(
-                        "[{}/{total}] {name}: {:.1} us (default {:.1}), {} trials in {:.1} s, ended by {}",
-                        known + at + 1,
-                        run.best_us,
-                        run.default_us,
-                        run.trials,
-                        run.seconds,
-                        run.stopped_by
-                    );
+        for (spec, seed) in self.pairs() {
+            let mut is_new = false;
+            for contestant in &self.contestants {
+                if self.known(spec, seed, contestant)?.is_some() {
+                    continue;
                 }
-                Err(text) => {
-                    eprintln!("[{}/{total}] {name}: failed: {text}", known + at + 1);
-                    failed.push(format!("{name}: {text}"));
+                (at, is_new) = (at + 1, true);
+                let name = format!("{}, {}, seed {seed}", name_of(spec), contestant.name);
+                match self.tune(spec, seed, contestant) {
+                    Ok(run) => {
+                        self.folder.keep(&run).map_err(classify)?;
+                        eprintln!(
+                            "[{at}/{total}] {name}: {:.1} us (default {:.1}), {} trials in {:.1} s, ended by {}",
+                            run.best_us, run.default_us, run.trials, run.seconds, run.stopped_by
+                        );
+                    }
+                    Err(text) => {
+                        eprintln!("[{at}/{total}] {name}: failed: {text}");
+                        failed.push(format!("{name}: {text}"));
+                    }
                 }
             }
-            let is_last = missing.get(at + 1).is_none_or(|(s, n, _)| (s, n) != (spec, seed));
-            if is_last && self.playoff > 0 {
-                self.play_off(spec, *seed)?;
+            if self.playoff > 0 && (is_new || self.known_playoff(spec, seed)?.is_none()) {
+                self.play_off(spec, seed)?;
             }
         }
         Ok(failed)
@@ -309,7 +311,7 @@ impl Bench {
     fn play_off(&self, spec: &str, seed: u64) -> Result<(), Failure> {
         let mut runs = Vec::new();
         for contestant in &self.contestants {
-            match self.folder.run(spec, &contestant.name, seed, &self.settings).map_err(classify)? {
+            match self.known(spec, seed, contestant)? {
                 Some(run) => runs.push(run),
                 None => return Ok(()),
             }

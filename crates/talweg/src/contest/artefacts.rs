@@ -11,10 +11,12 @@ use std::time::Duration;
 use talweg_artifact::{Artefact, Choice};
 use talweg_db::Database;
 use talweg_onnx::ImportOptions;
+use talweg_runtime::model::Session;
 use talweg_target::Target;
 
 use super::playoff::{Entry, Playoff};
 use super::run::{Folder, Run};
+use super::table::median;
 use crate::in_place::race;
 use crate::lock::Lock;
 use crate::network::{Network, Winners};
@@ -24,6 +26,11 @@ use crate::network_tuning::{load, session};
 const MOMENTS: usize = 16;
 /// Time for the turns of an artefact with the reference's, for each round that is asked for.
 const ROUND: Duration = Duration::from_millis(300);
+/// How often a result is loaded, and the reference's with it: the same artefact differs by per cents from one loading to the
+/// next, since its memory lies elsewhere.
+const LOADINGS: u32 = 5;
+/// What the turns of a result take in each loading, as a multiple of those of an artefact along the way.
+const RESULT: u32 = 2;
 
 impl Playoff {
     /// Times what some runs of one network and seed had in hand, against what `reference` settled on; why that is not
@@ -40,7 +47,7 @@ impl Playoff {
         let options = ImportOptions::default();
         let mut network = Network::open(Path::new(&first.spec), &options).map_err(|e| e.to_string())?;
         let settled = locked(&mut network, leader, folder, target)?;
-        let mut field = Field::new(&settled, first.settings.threads, ROUND * rounds.max(1) as u32)?;
+        let mut field = Field::new(settled, first.settings.threads, ROUND * rounds.max(1) as u32)?;
         let mut entries = Vec::new();
         for run in runs {
             let threads = run.settings.threads;
@@ -58,10 +65,7 @@ impl Playoff {
             }
             let winner_us = match run.contestant == leader.contestant {
                 true => field.leader_us,
-                false => {
-                    let artefact = locked(&mut network, run, folder, target)?;
-                    field.time(format!("result of {}", run.contestant), || Ok(artefact))?
-                }
+                false => field.time_result(&locked(&mut network, run, folder, target)?)?,
             };
             moments.push(run.end());
             curve_us.push(winner_us);
@@ -96,7 +100,8 @@ fn key(network: &Network, winners: &Winners) -> String {
 
 /// Artefacts that are timed against one of them, two at a time: weights of many would not fit into memory.
 struct Field {
-    leader: talweg_runtime::model::Session,
+    settled: Artefact,
+    leader: Session,
     leader_us: f64,
     threads: usize,
     budget: Duration,
@@ -104,12 +109,11 @@ struct Field {
 }
 
 impl Field {
-    fn new(leader: &Artefact, threads: usize, budget: Duration) -> Result<Field, String> {
-        let model = load(leader).map_err(|e| e.to_string())?;
-        let mut leader = session(&model, threads).map_err(|e| e.to_string())?;
+    fn new(settled: Artefact, threads: usize, budget: Duration) -> Result<Field, String> {
+        let mut leader = loaded(&settled, threads)?;
         let alone = race(&mut [&mut leader], budget.into()).map_err(|e| e.to_string())?;
         let leader_us = alone.latencies[0].median * 1e6;
-        Ok(Field { leader, leader_us, threads, budget, known: BTreeMap::new() })
+        Ok(Field { settled, leader, leader_us, threads, budget, known: BTreeMap::new() })
     }
 
     /// Microseconds of an artefact, by how far it is ahead of the leader; each different one is timed once.
@@ -117,13 +121,32 @@ impl Field {
         if let Some(us) = self.known.get(&key) {
             return Ok(*us);
         }
-        let model = load(&build()?).map_err(|e| e.to_string())?;
-        let mut own = session(&model, self.threads).map_err(|e| e.to_string())?;
-        let raced = race(&mut [&mut self.leader, &mut own], self.budget.into()).map_err(|e| e.to_string())?;
-        let us = self.leader_us / raced.ahead[1];
+        let mut own = loaded(&build()?, self.threads)?;
+        let us = self.leader_us / ahead(&mut self.leader, &mut own, self.budget)?;
         self.known.insert(key, us);
         Ok(us)
     }
+
+    /// Microseconds of what another run settled on: the median over several loadings.
+    fn time_result(&self, artefact: &Artefact) -> Result<f64, String> {
+        let one = |_| {
+            let mut leader = loaded(&self.settled, self.threads)?;
+            ahead(&mut leader, &mut loaded(artefact, self.threads)?, self.budget * RESULT)
+        };
+        let all: Vec<f64> = (0..LOADINGS).map(one).collect::<Result<_, String>>()?;
+        Ok(self.leader_us / median(all).ok_or("a result was not timed")?)
+    }
+}
+
+/// A session of an artefact.
+fn loaded(artefact: &Artefact, threads: usize) -> Result<Session, String> {
+    let model = load(artefact).map_err(|e| e.to_string())?;
+    session(&model, threads).map_err(|e| e.to_string())
+}
+
+/// How many times as fast as the first the other is, in turns.
+fn ahead(first: &mut Session, other: &mut Session, budget: Duration) -> Result<f64, String> {
+    Ok(race(&mut [first, other], budget.into()).map_err(|e| e.to_string())?.ahead[1])
 }
 
 #[cfg(test)]
