@@ -1,7 +1,7 @@
 //! The table for people.
 
 use super::operators::{is_network, name_of};
-use super::results::{AS_GOOD, Results};
+use super::results::Results;
 use super::run::Settings;
 use super::table::{LEVELS, Row, Summary, Table};
 
@@ -100,12 +100,11 @@ fn summary(table: &Table) -> String {
 
 /// The least time of a search for results as good as the reference's.
 fn soonest(results: &Results, reference: &str, settings: &Settings) -> String {
-    let Results { search, rows, speed_up, ratio: speed, missed } = results;
-    let unit = settings.unit();
+    let Results { search, level, rows, speed_up, ratio: speed, missed } = results;
+    let (unit, share) = (settings.unit(), percent(*level));
     let mut out = format!(
-        "\n## Results of {search} as good as those of {reference}\n\nThe shortest run of {search} whose result has at least {} \
-         of the speed of {reference}'s, and how many times as long {reference} took; the longest where none has.\n\n",
-        percent(AS_GOOD)
+        "\n## Results of {search} as good as those of {reference}, to {share}\n\nThe shortest run of {search} whose result has at \
+         least {share} of the speed of {reference}'s, and how many times as long {reference} took; the longest where none has.\n\n"
     );
     out += &format!(
         "| operator | {reference}, {unit} | run | {unit} | {reference} / {search}, us | speed-up |\n"

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::run::{Run, appearing};
 use super::table::{LEVELS, geometric_mean};
 
-/// The share of the speed of the reference's result that counts as as good.
-pub const AS_GOOD: f64 = LEVELS[LEVELS.len() - 1];
+/// The shares of the speed of the reference's result that count as as good: what two runs of one search differ by, and less.
+const AS_GOOD: [f64; 2] = [LEVELS[LEVELS.len() - 2], LEVELS[LEVELS.len() - 1]];
 
 /// The shortest run of a search on one operator whose result is as good as the reference's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,6 +43,8 @@ impl Soonest {
 pub struct Results {
     /// The search, whatever its share of the time.
     pub search: String,
+    /// The share of the speed of the reference's result that is as good.
+    pub level: f64,
     /// One entry for each operator and seed that both have runs of.
     pub rows: Vec<Soonest>,
     /// The geometric mean of the speed-ups.
@@ -53,7 +55,7 @@ pub struct Results {
     pub missed: usize,
 }
 
-/// The results of all searches that had parts of the reference's time.
+/// The results of all searches that had parts of the reference's time, for each share of its speed that is as good.
 pub fn results(reference: &str, runs: &[Run]) -> Vec<Results> {
     let mut searches: Vec<&str> = Vec::new();
     for run in runs.iter().filter(|run| run.share > 1) {
@@ -63,22 +65,24 @@ pub fn results(reference: &str, runs: &[Run]) -> Vec<Results> {
     }
     let leaders = || runs.iter().filter(|run| run.contestant == reference);
     let (_, specs) = appearing(runs);
-    let of = |search: &str| {
+    let of = |(search, level): (&str, f64)| {
         let pairs = specs.iter().flat_map(|spec| leaders().filter(move |run| run.spec == *spec));
-        let rows: Vec<Soonest> = pairs.filter_map(|leader| soonest(search, leader, runs)).collect();
+        let rows: Vec<Soonest> = pairs.filter_map(|leader| soonest(search, level, leader, runs)).collect();
         (!rows.is_empty()).then(|| Results {
             search: search.into(),
+            level,
             speed_up: geometric_mean(rows.iter().map(Soonest::speed_up)),
             ratio: geometric_mean(rows.iter().map(|row| row.ratio)),
             missed: rows.iter().filter(|row| !row.is_as_good).count(),
             rows,
         })
     };
-    searches.into_iter().filter_map(of).collect()
+    searches.into_iter().flat_map(|search| AS_GOOD.map(|level| (search, level))).filter_map(of).collect()
 }
 
-/// The shortest run of a search with a result as good as one of the reference's, of the same operator and seed.
-fn soonest(search: &str, leader: &Run, runs: &[Run]) -> Option<Soonest> {
+/// The shortest run of a search whose result has this share of the speed of one of the reference's, of the same operator and
+/// seed.
+fn soonest(search: &str, level: f64, leader: &Run, runs: &[Run]) -> Option<Soonest> {
     let is_rival = |run: &&Run| {
         run.search() == search
             && run.contestant != leader.contestant
@@ -87,7 +91,7 @@ fn soonest(search: &str, leader: &Run, runs: &[Run]) -> Option<Soonest> {
     let mut rivals: Vec<&Run> = runs.iter().filter(is_rival).collect();
     rivals.sort_by(|a, b| a.end().total_cmp(&b.end()));
     let ratio = |run: &Run| leader.best_us / run.best_us;
-    let found = rivals.iter().find(|run| ratio(run) >= AS_GOOD);
+    let found = rivals.iter().find(|run| ratio(run) >= level);
     let run = found.or(rivals.last())?;
     Some(Soonest {
         spec: leader.spec.clone(),
@@ -117,7 +121,7 @@ mod tests {
             result("ansor", 1, "a", 60.0, 100.0),
             result("felix-3", 3, "a", 20.0, 99.0),
             result("felix-6", 6, "a", 10.0, 100.2),
-            result("felix-12", 12, "a", 5.0, 101.0),
+            result("felix-12", 12, "a", 5.0, 100.8),
             result("ansor", 1, "b", 60.0, 100.0),
             result("felix-3", 3, "b", 20.0, 110.0),
             result("felix-6", 6, "b", 10.0, 120.0),
@@ -125,8 +129,10 @@ mod tests {
             result("felix-3", 3, "c", 20.0, 100.0),
         ];
         let all = results("ansor", &runs);
-        let felix = &all[0];
-        assert_eq!((all.len(), felix.search.as_str(), felix.rows.len(), felix.missed), (1, "felix", 2, 1));
+        let of = |result: &Results| (result.search.clone(), result.level, result.rows.len(), result.missed);
+        assert_eq!(all.iter().map(of).collect::<Vec<_>>(), [0.99, 0.997].map(|l| ("felix".into(), l, 2, 1)));
+        assert_eq!(all[0].rows[0].contestant, "felix-12");
+        let felix = &all[1];
         let (a, b) = (&felix.rows[0], &felix.rows[1]);
         assert!(a.is_as_good && a.contestant == "felix-6" && a.speed_up() == 6.0, "{a:?}");
         assert!(!b.is_as_good && b.contestant == "felix-3" && b.speed_up() == 3.0, "{b:?}");
