@@ -10,18 +10,14 @@ use talweg_graph::{Algorithm, PartitionOptions, optimise, partition};
 use talweg_runtime::model::{Model, Session, SessionOptions};
 use talweg_target::Target;
 use talweg_tensor::Op;
-use talweg_tensor::op::{Conv, Layout, Unary};
+use talweg_tensor::op::{Conv, ConvTranspose, Layout, Unary};
 
-/// Compiles a convolution with an activation by an algorithm and compares its result with the graph's.
+/// A convolution with an activation.
 #[track_caller]
 fn check(channels: usize, filters: usize, extents: &[usize], tile: i64) {
     let rank = extents.len();
-    let mut b = Builder::new("winograd");
-    let shape: Vec<usize> = [1, channels].iter().chain(extents).copied().collect();
-    let x = b.input(&shape);
     let mut weights = vec![filters, channels];
     weights.extend(vec![3; rank]);
-    let (w, bias) = (b.weights(&weights, 1), b.weights(&[filters], 2));
     let op = Conv {
         strides: vec![1; rank],
         dilations: vec![1; rank],
@@ -30,7 +26,31 @@ fn check(channels: usize, filters: usize, extents: &[usize], tile: i64) {
         groups: 1,
         layout: Layout::ChannelsFirst,
     };
-    let y = b.op(Op::Conv(op), &[x, w, bias]);
+    check_op(Op::Conv(op), &weights, (channels, filters), extents, tile);
+}
+
+/// A transposed convolution with an activation.
+#[track_caller]
+fn check_transposed(channels: usize, filters: usize, extents: &[usize], tile: i64) {
+    let op = ConvTranspose {
+        strides: vec![2; 2],
+        dilations: vec![1; 2],
+        begin: vec![1; 2],
+        end: vec![1; 2],
+        groups: 1,
+        layout: Layout::ChannelsFirst,
+    };
+    check_op(Op::ConvTranspose(op), &[channels, filters, 4, 4], (channels, filters), extents, tile);
+}
+
+/// Compiles an operator with an activation by an algorithm and compares its result with the graph's.
+#[track_caller]
+fn check_op(op: Op, weights: &[usize], (channels, filters): (usize, usize), extents: &[usize], tile: i64) {
+    let mut b = Builder::new("winograd");
+    let shape: Vec<usize> = [1, channels].iter().chain(extents).copied().collect();
+    let x = b.input(&shape);
+    let (w, bias) = (b.weights(weights, 1), b.weights(&[filters], 2));
+    let y = b.op(op, &[x, w, bias]);
     let y = b.op(Op::Unary(Unary::Relu), &[y]);
     let graph = b.finish(&[y]);
     let inputs = random_inputs(&graph, 3);
@@ -72,5 +92,14 @@ fn three_dimensions() {
     for tile in [2, 4] {
         check(32, 32, &[4, 12, 12], tile);
         check(16, 24, &[2, 7, 9], tile);
+    }
+}
+
+#[test]
+fn transposed_by_phases() {
+    for tile in [2, 4] {
+        check_transposed(32, 64, &[8, 8], tile);
+        check_transposed(40, 24, &[13, 10], tile);
+        check_transposed(16, 48, &[4, 5], tile);
     }
 }

@@ -19,7 +19,8 @@ use crate::program::{Program, Step, Task, Work};
 pub enum Algorithm {
     /// By its definition.
     Direct,
-    /// A convolution by Winograd's algorithm, with output tiles of `tile` by `tile`.
+    /// A convolution by Winograd's algorithm, with output tiles of `tile` by `tile`; a transposed one with such tiles of each
+    /// phase.
     Winograd {
         /// Outputs along one axis.
         tile: i64,
@@ -216,6 +217,10 @@ fn derive(graph: &mut Graph, derived: Derived) {
     let weights: Vec<f32> = elements.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
     let Some(last) = shape.last().copied() else { return };
     let own = match derived.algorithm {
+        // Two more axes: the phases of a transposed convolution.
+        Algorithm::Winograd { tile } if graph.ty(derived.value).shape.len() == shape.len() + 2 => {
+            winograd::transform_phases(&weights, last, tile)
+        }
         Algorithm::Winograd { tile } => {
             let depth = shape[..shape.len() - 4].iter().product();
             winograd::transform_weights(&weights, depth, last, tile)

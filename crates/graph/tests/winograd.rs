@@ -1,5 +1,5 @@
 //! Winograd's algorithm: computes what the direct one does for sizes that are no multiple of the tile, all paddings and
-//! channel tails, within the error it claims; choosing it renumbers the tasks.
+//! channel tails, of transposed convolutions too, within the error it claims; choosing it renumbers the tasks.
 
 mod support;
 
@@ -8,7 +8,7 @@ use talweg_graph::reference::{difference, outputs, run_graph, run_program};
 use talweg_graph::testing::{Builder, random_inputs};
 use talweg_graph::{Algorithm, Fork, Graph, PartitionOptions, Program, optimise, partition};
 use talweg_tensor::Op;
-use talweg_tensor::op::{Binary, Conv, Layout, Unary};
+use talweg_tensor::op::{Binary, Conv, ConvTranspose, Layout, Unary};
 
 fn conv(begin: &[usize], end: &[usize]) -> Op {
     let rank = begin.len();
@@ -17,6 +17,18 @@ fn conv(begin: &[usize], end: &[usize]) -> Op {
         dilations: vec![1; rank],
         begin: begin.to_vec(),
         end: end.to_vec(),
+        groups: 1,
+        layout: Layout::ChannelsFirst,
+    })
+}
+
+/// A transposed convolution with stride two; less is cut at its end where outputs are padded.
+fn transposed(begin: i64, end: i64) -> Op {
+    Op::ConvTranspose(ConvTranspose {
+        strides: vec![2; 2],
+        dilations: vec![1; 2],
+        begin: vec![begin; 2],
+        end: vec![end; 2],
         groups: 1,
         layout: Layout::ChannelsFirst,
     })
@@ -31,12 +43,26 @@ fn network(
     begin: &[usize],
     end: &[usize],
 ) -> Graph {
+    let weights: Vec<usize> = [filters, channels].iter().chain(kernel).copied().collect();
+    network_of(conv(begin, end), &weights, (channels, filters), extents)
+}
+
+/// The same with a transposed convolution.
+fn transposed_network(
+    op: Op,
+    (channels, filters): (usize, usize),
+    kernel: usize,
+    extents: &[usize],
+) -> Graph {
+    network_of(op, &[channels, filters, kernel, kernel], (channels, filters), extents)
+}
+
+fn network_of(op: Op, weights: &[usize], (channels, filters): (usize, usize), extents: &[usize]) -> Graph {
     let mut b = Builder::new("winograd");
     let shape: Vec<usize> = [1, channels].iter().chain(extents).copied().collect();
-    let weights: Vec<usize> = [filters, channels].iter().chain(kernel).copied().collect();
     let x = b.input(&shape);
-    let (w, bias) = (b.weights(&weights, 3), b.weights(&[filters], 4));
-    let c = b.op(conv(begin, end), &[x, w, bias]);
+    let (w, bias) = (b.weights(weights, 3), b.weights(&[filters], 4));
+    let c = b.op(op, &[x, w, bias]);
     let residual = b.graph.ty(c).shape.clone();
     let r = b.input(&residual);
     let sum = b.op(Op::Binary(Binary::Add), &[c, r]);
@@ -101,6 +127,32 @@ fn three_dimensions_with_any_depth() {
     check(&network(16, 16, &[3, 3, 3], &[3, 8, 6], &[1, 1, 1], &[1, 1, 1]));
     check(&network(8, 16, &[1, 3, 3], &[2, 7, 6], &[0, 1, 1], &[0, 1, 1]));
     check(&network(8, 8, &[2, 3, 3], &[4, 6, 5], &[1, 0, 1], &[0, 1, 1]));
+}
+
+#[test]
+fn transposed_convolutions_by_their_phases() {
+    for (height, width) in [(4, 4), (5, 7), (8, 6), (9, 4)] {
+        check(&transposed_network(transposed(1, 1), (16, 16), 4, &[height, width]));
+    }
+    for (channels, filters) in [(8, 24), (19, 9)] {
+        check(&transposed_network(transposed(1, 1), (channels, filters), 4, &[4, 6]));
+    }
+}
+
+#[test]
+fn transposed_convolutions_with_other_ends() {
+    // Outputs of an odd extent, three taps, and output padding with either.
+    for (kernel, end) in [(4, 0), (4, 2), (4, 3), (3, 1), (3, 0), (3, 2)] {
+        check(&transposed_network(transposed(1, end), (8, 8), kernel, &[6, 5]));
+    }
+}
+
+#[test]
+fn other_transposed_convolutions_have_no_choice() {
+    for (begin, kernel, channels) in [(0, 4, 8), (2, 4, 8), (1, 5, 8), (1, 2, 8), (1, 4, 4)] {
+        let graph = transposed_network(transposed(begin, 1), (channels, 8), kernel, &[6, 6]);
+        assert!(cut(&graph).forks.is_empty(), "{begin} {kernel} {channels}");
+    }
 }
 
 #[test]

@@ -224,7 +224,7 @@ pub fn conv_transpose_phased(
 }
 
 /// The input's shape and the output's spatial extents.
-fn output_extents(
+pub(crate) fn output_extents(
     dag: &Dag,
     x: TensorId,
     operator: &'static str,

@@ -101,29 +101,31 @@ pub(crate) fn kernel_weights(graph: &Graph, node: &Node) -> Option<Tensor> {
 }
 
 /// The type of the weights that Winograd's algorithm reads, for output tiles of one size: `[positions, positions,
-/// depth, channels, filters]`, the depth only in three dimensions. `None` when the algorithm does not apply, or the
-/// convolution is too small to gain by it.
+/// depth, channels, filters]`, the depth only in three dimensions; with the phases in front and a position less for
+/// transposed convolutions. `None` when the algorithm does not apply, or the convolution is too small to gain by it.
 pub(crate) fn winograd_weights(graph: &Graph, node: &Node, packed: ValueId, tile: i64) -> Option<TensorType> {
-    let Op::Conv(conv) = &node.op else { return None };
     let original = graph.ty(node.inputs.get(1).copied().flatten()?);
-    let windows = conv_windows(conv, &original.shape);
     let output = &graph.ty(node.outputs[0]).shape;
-    let [.., height, width, filters] = output[..] else { return None };
-    let shape = &graph.ty(packed).shape;
-    let channels = original.shape[1];
-    if conv.groups != 1
-        || original.element != ElementType::F32
-        || !ops_winograd::applies(&windows)
-        || channels.min(filters) < FEWEST_CHANNELS
-        || height.min(width) < tile as usize
-    {
-        return None;
-    }
-    let positions = tile as usize + 2;
-    let mut own = vec![positions, positions];
-    own.extend(&shape[..windows.len() - 2]);
-    own.extend([channels, filters]);
-    Some(TensorType { element: ElementType::F32, shape: own })
+    let [.., height, width, _] = output[..] else { return None };
+    let [depth @ .., _, _, channels, filters] = &graph.ty(packed).shape[..] else { return None };
+    let (tile, positions) = (tile as usize, tile as usize + 2);
+    let (front, least) = match &node.op {
+        Op::Conv(conv) if conv.groups == 1 => {
+            let windows = conv_windows(conv, &original.shape);
+            (ops_winograd::applies(&windows).then_some(vec![positions; 2])?, tile)
+        }
+        Op::ConvTranspose(conv) => {
+            let (windows, _) = transposed_windows(conv, &original.shape)?;
+            let front = vec![2, 2, positions - 1, positions - 1];
+            (ops_winograd::phases::applies(&windows).then_some(front)?, 2 * tile)
+        }
+        _ => return None,
+    };
+    let is_large = *channels.min(filters) >= FEWEST_CHANNELS && height.min(width) >= least;
+    (original.element == ElementType::F32 && is_large).then(|| TensorType {
+        element: ElementType::F32,
+        shape: [&front[..], depth, &[*channels, *filters]].concat(),
+    })
 }
 
 /// Fewer channels leave nothing to gain between the transforms.
@@ -173,12 +175,11 @@ impl<'g> Emitter<'g> {
         Ok(())
     }
 
-    /// See [`talweg_ops::winograd`].
+    /// A convolution or a transposed one by Winograd's algorithm: see [`talweg_ops::winograd`].
     pub(super) fn winograd(
         &mut self,
         id: NodeId,
         node: &Node,
-        conv: &Conv,
         algorithm: Algorithm,
     ) -> Result<Anchor, EmitError> {
         let unsupported = || EmitError::Unsupported(format!("a convolution by {algorithm}"));
@@ -191,13 +192,20 @@ impl<'g> Emitter<'g> {
         if self.dtype(x)? != DType::F32 {
             return Err(unsupported());
         }
-        let windows = conv_windows(conv, self.shape(original));
         let x = self.store(x, "x")?;
         // The value becomes a constant when the algorithm is chosen.
         let shape = self.stored_shape(derived.value);
         let u = self.dag.constant(&self.fresh("w0"), DType::F32, &shape);
         self.given.push((derived.value, u));
-        let out = ops_winograd::winograd(&mut self.dag, x, u, &windows, tile)?;
+        let shape = self.shape(original);
+        let out = match &node.op {
+            Op::Conv(conv) => ops_winograd::winograd(&mut self.dag, x, u, &conv_windows(conv, shape), tile)?,
+            Op::ConvTranspose(conv) => {
+                let (windows, extra) = transposed_windows(conv, shape).ok_or_else(unsupported)?;
+                ops_winograd::winograd_transpose(&mut self.dag, x, u, &windows, &extra, tile)?
+            }
+            _ => return Err(unsupported()),
+        };
         let view = View::plain(&self.dag, out)?;
         Ok(self.viewed(&view))
     }

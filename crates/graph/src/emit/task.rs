@@ -106,7 +106,7 @@ pub(crate) fn emit(network: &Network<'_>, group: &Group, algorithm: Algorithm) -
                 }
                 Algorithm::Winograd { .. } => {
                     let mut e = named(&format!("conv {algorithm}").replace(' ', "_"), false);
-                    let anchor = e.winograd(id, node, conv, algorithm)?;
+                    let anchor = e.winograd(id, node, algorithm)?;
                     (e, anchor)
                 }
             };
@@ -114,8 +114,18 @@ pub(crate) fn emit(network: &Network<'_>, group: &Group, algorithm: Algorithm) -
             (e, anchor)
         }
         Op::ConvTranspose(conv) if conv.layout == Layout::ChannelsLast => {
-            let mut e = named("conv_transpose", false);
-            let anchor = e.conv_transpose(id, node, conv)?;
+            let (mut e, anchor) = match algorithm {
+                Algorithm::Winograd { .. } => {
+                    let mut e = named(&format!("conv_transpose {algorithm}").replace(' ', "_"), false);
+                    let anchor = e.winograd(id, node, algorithm)?;
+                    (e, anchor)
+                }
+                _ => {
+                    let mut e = named("conv_transpose", false);
+                    let anchor = e.conv_transpose(id, node, conv)?;
+                    (e, anchor)
+                }
+            };
             let anchor = e.biased(anchor, node.inputs.get(2).copied().flatten())?;
             (e, anchor)
         }

@@ -5,8 +5,10 @@
 //! |---|---|
 //! | [`matrices`] | the matrices of a tile size, weights transformed by them |
 //! | here | the algorithm as stages of a DAG |
+//! | [`phases`] | the same for transposed convolutions with stride two, whose phases are such convolutions |
 
 pub mod matrices;
+pub mod phases;
 
 use talweg_expr::Expr;
 use talweg_ir::{Dag, Reducer, Scalar, TensorId};
@@ -19,6 +21,7 @@ use crate::window::Window;
 use matrices::Matrices;
 
 pub use matrices::{TILES, expected_error, transform_weights};
+pub use phases::{transform_phases, winograd_transpose};
 
 /// The stages of the algorithm by name; schedules know them by it.
 pub mod stages {
@@ -64,21 +67,12 @@ pub fn winograd(
     windows: &[Window],
     tile: i64,
 ) -> Result<TensorId, OpError> {
-    let operator = "winograd";
+    let operator = OPERATOR;
     let rank = windows.len();
-    let range = |what: &str, found: i64, min: i64, max: i64| OpError::Range {
-        operator,
-        what: what.to_string(),
-        found,
-        min,
-        max,
-    };
     if !applies(windows) {
         return Err(range("the stride, the dilation or the distance of the taps from three", 0, 1, 1));
     }
-    let Some(m) = Matrices::of(tile) else {
-        return Err(range("the tile (2, 4 or 6)", tile, 2, 6));
-    };
+    let m = matrices_of(tile)?;
     let products = tile + 2;
     let input = shape_with_rank(dag, x, rank + 2, operator)?;
     let weights = shape_with_rank(dag, u, rank + 2, operator)?;
@@ -116,30 +110,10 @@ pub fn winograd(
     };
     let places = rank + 1;
 
-    let name = fresh(dag, stages::INPUT_COLUMNS);
-    let (own, sizes) =
-        (names(&[], "d", &["i", "b", "c"]), extents(&[], &depth_in, &[products, products, channels]));
-    let columns = dag.compute(&name, &axes(&own, &sizes), |at| {
-        let read = |j: usize| {
-            let mut index = at[..places - 2].to_vec();
-            index.push(at[places - 2].clone() * tile + at[places].clone());
-            index.push(at[places - 1].clone() * tile + j as i64);
-            index.push(at[places + 2].clone());
-            Scalar::Read(padded, index)
-        };
-        choose(&at[places + 1], m.input.iter().map(|row| by_parity(row, &read)).collect())
-    });
-    let name = fresh(dag, stages::INPUT);
-    let (own, sizes) =
-        (names(&["a", "b"], "d", &["c"]), extents(&[products, products], &depth_in, &[channels]));
-    let transformed = dag.compute(&name, &axes(&own, &sizes), |at| {
-        let read = |i: usize| {
-            let mut index = at[2..places + 2].to_vec();
-            index.extend([Expr::int(i as i64), at[1].clone(), at[places + 2].clone()]);
-            Scalar::Read(columns, index)
-        };
-        choose(&at[0], m.input.iter().map(|row| by_parity(row, &read)).collect())
-    });
+    let mut spots: Vec<(&str, i64)> = vec![("n", input[0])];
+    spots.extend(depth_in.first().map(|extent| ("d", *extent)));
+    spots.extend([("y", tiles[0]), ("x", tiles[1])]);
+    let transformed = transform_input(dag, padded, &m, &spots, channels);
     let name = fresh(dag, stages::PRODUCT);
     let (own, sizes) =
         (names(&["a", "b"], "od", &["f"]), extents(&[products, products], &depth_out, &[filters]));
@@ -184,6 +158,52 @@ pub fn winograd(
         };
         choose(&oh.rem(tile), m.output.iter().map(|row| by_pairs(row, &read)).collect())
     }))
+}
+
+/// The operator's name in errors.
+const OPERATOR: &str = "winograd";
+
+fn range(what: &str, found: i64, min: i64, max: i64) -> OpError {
+    OpError::Range { operator: OPERATOR, what: what.to_string(), found, min, max }
+}
+
+/// The matrices of a tile size.
+fn matrices_of(tile: i64) -> Result<Matrices, OpError> {
+    Matrices::of(tile).ok_or_else(|| range("the tile (2, 4 or 6)", tile, 2, 6))
+}
+
+/// The tiles of a padded input transformed, `[a, b, ..spots, c]`: `spots` are the axes of tiles with their extents, those
+/// along the columns and along the rows last.
+fn transform_input(
+    dag: &mut Dag,
+    padded: TensorId,
+    m: &Matrices,
+    spots: &[(&str, i64)],
+    channels: i64,
+) -> TensorId {
+    let (places, products, tile) = (spots.len(), m.input.len() as i64, m.output.len() as i64);
+    let name = fresh(dag, stages::INPUT_COLUMNS);
+    let inside = [("i", products), ("b", products), ("c", channels)];
+    let columns = dag.compute(&name, &[spots, &inside].concat(), |at| {
+        let read = |j: usize| {
+            let mut index = at[..places - 2].to_vec();
+            index.push(at[places - 2].clone() * tile + at[places].clone());
+            index.push(at[places - 1].clone() * tile + j as i64);
+            index.push(at[places + 2].clone());
+            Scalar::Read(padded, index)
+        };
+        choose(&at[places + 1], m.input.iter().map(|row| by_parity(row, &read)).collect())
+    });
+    let name = fresh(dag, stages::INPUT);
+    let own = [&[("a", products), ("b", products)][..], spots, &[("c", channels)]].concat();
+    dag.compute(&name, &own, |at| {
+        let read = |i: usize| {
+            let mut index = at[2..places + 2].to_vec();
+            index.extend([Expr::int(i as i64), at[1].clone(), at[places + 2].clone()]);
+            Scalar::Read(columns, index)
+        };
+        choose(&at[0], m.input.iter().map(|row| by_parity(row, &read)).collect())
+    })
 }
 
 /// The formula number `which`.

@@ -61,8 +61,11 @@ pub(super) fn schedule(plan: &mut Plan, chain: &Chain) {
 
 /// Schedules the transforms, padding and what follows included.
 pub(super) fn schedule_transforms(plan: &mut Plan, chain: &Chain) {
-    let positions = plan.axes(&chain.input).first().map_or(4, |(_, extent)| *extent);
-    output_transform(plan, chain, positions - 2);
+    let input = plan.axes(&chain.input);
+    let positions = input.first().map_or(4, |(_, extent)| *extent);
+    // The products of a transposed convolution lead with two phases, which a tile of the result has all of.
+    let phases = if plan.axes(&chain.product).len() > input.len() { 2 } else { 1 };
+    output_transform(plan, chain, phases * (positions - 2));
     input_transform(plan, chain);
 }
 

@@ -303,7 +303,7 @@ pub fn algorithms(network: &Network) -> Option<String> {
     }
     let error = network.max_error;
     let mut text = String::new();
-    for (product, what) in [(false, "3x3 convolutions"), (true, "products with constant weights")] {
+    for (product, what) in [(false, "convolutions"), (true, "products with constant weights")] {
         let own = counts.iter().filter(|((is_product, _), _)| *is_product == product);
         let parts: Vec<String> = own.map(|((_, name), count)| format!("{count} {name}")).collect();
         if !parts.is_empty() {
